@@ -1,0 +1,1 @@
+//! `macluster agent`: the daemon that owns a node's engine.

@@ -1,0 +1,110 @@
+//! Composition root: reads the command line, builds the parts, runs one command, returns the exit code.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, Global};
+use crate::cmd;
+use crate::event::Events;
+use crate::exit::{Exit, Outcome};
+use crate::model::Inventory;
+use crate::view::Printer;
+
+/// What every command gets.
+pub struct App {
+    /// Global options.
+    pub global: Global,
+    /// The terminal.
+    pub printer: Printer,
+    /// Where work reports progress.
+    pub events: Events,
+}
+
+impl App {
+    /// The inventory: `-f FILE`, else `macluster.yaml` found upwards from the working directory.
+    ///
+    /// # Errors
+    /// Exit 3 with file, line and column when it cannot be found or used.
+    pub fn inventory(&self) -> Result<Inventory, crate::exit::Failure> {
+        crate::parse::inventory::load(self.global.file.as_deref())
+    }
+
+    /// The inventory's path without reading it.
+    pub fn inventory_path(&self) -> Option<PathBuf> {
+        self.global.file.clone()
+    }
+}
+
+/// Runs macluster with these arguments and gives the process exit status.
+pub fn main(args: Vec<OsString>) -> u8 {
+    let printer = Printer::detect();
+    // The simulated userland: one binary under many names, as busybox does. Only `sim` makes such links.
+    if let Some(status) = crate::sim::multicall(&args) {
+        return status;
+    }
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
+        }
+    };
+    match run(cli, printer) {
+        Ok(exit) => exit.code(),
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.exit.code()
+        }
+    }
+}
+
+fn run(cli: Cli, printer: Printer) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| crate::exit::Failure::new(Exit::Unexpected, format!("cannot start the async runtime: {e}")))?;
+    let events = crate::view::progress::sink(printer, cli.global.verbose);
+    let app = App { global: cli.global, printer, events };
+    let outcome = runtime.block_on(dispatch(cli.command, &app));
+    // Blocked reads of standard input must not keep the process alive.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Commands that own their signals (daemons, tunnels) handle them; all others end with 130 on Ctrl-C.
+async fn dispatch(command: Command, app: &App) -> Outcome {
+    match command {
+        Command::Agent(opts) => cmd::agent::run(opts, app).await,
+        Command::Sim(opts) => cmd::sim::run(opts, app).await,
+        Command::Tunnel(opts) => cmd::tunnel::run(opts, app).await,
+        Command::Demo(opts) => cmd::demo::run(opts, app).await,
+        other => {
+            tokio::select! {
+                outcome = interruptible(other, app) => outcome,
+                _ = tokio::signal::ctrl_c() => Err(crate::exit::Failure::new(Exit::Interrupted, "interrupted")),
+            }
+        }
+    }
+}
+
+async fn interruptible(command: Command, app: &App) -> Outcome {
+    match command {
+        Command::Init(opts) => cmd::init::run(opts, app).await,
+        Command::Doctor(opts) => cmd::doctor::run(opts, app).await,
+        Command::Cabling(opts) => cmd::cabling::run(opts, app).await,
+        Command::Network(opts) => cmd::network::run(opts, app).await,
+        Command::Checklist(opts) => cmd::checklist::run(opts, app).await,
+        Command::Snapshot(opts) => cmd::snapshot::run(opts, app).await,
+        Command::Bundle(opts) => cmd::bundle::run(opts, app).await,
+        Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
+        Command::Status(opts) => cmd::status::run(opts, app).await,
+        Command::Logs(opts) => cmd::logs::run(opts, app).await,
+        Command::Stop(opts) => cmd::stop::run(opts, app).await,
+        Command::Node(opts) => cmd::node::run(opts, app).await,
+        Command::Agent(_) | Command::Sim(_) | Command::Tunnel(_) | Command::Demo(_) => {
+            unreachable!("dispatched by the caller")
+        }
+    }
+}

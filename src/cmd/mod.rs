@@ -1,0 +1,18 @@
+//! One file per subcommand: its options beside its `run`.
+
+pub mod agent;
+pub mod bundle;
+pub mod cabling;
+pub mod checklist;
+pub mod demo;
+pub mod deploy;
+pub mod doctor;
+pub mod init;
+pub mod logs;
+pub mod network;
+pub mod node;
+pub mod sim;
+pub mod snapshot;
+pub mod status;
+pub mod stop;
+pub mod tunnel;

@@ -1,0 +1,1 @@
+//! Who is rank 0, and what every rank's process gets: environment, hostfile, device matrix.

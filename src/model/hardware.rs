@@ -1,0 +1,1 @@
+//! The catalogue of Macs: what their receptacles are. One table knows the models.

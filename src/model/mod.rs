@@ -1,0 +1,16 @@
+//! Types every floor shares: names, the inventory, facts of a node, the hardware catalogue.
+
+pub mod command;
+pub mod facts;
+pub mod finding;
+pub mod hardware;
+pub mod inventory;
+pub mod name;
+pub mod snapshot;
+
+pub use command::{Access, Cmd, Output, Stdin};
+pub use facts::{Fact, FactError, FactErrorKind, NodeFacts};
+pub use finding::{Category, Finding, LinkEnd, LinkRef, Remedy, Verdict};
+pub use inventory::{Backend, Inventory, Node, Over};
+pub use name::NodeName;
+pub use snapshot::{CollectFailure, FailureKind, NodeRecord, Snapshot, Transcript};

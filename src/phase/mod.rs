@@ -1,0 +1,1 @@
+//! The steps of apply and deploy, one file each.

@@ -1,0 +1,1 @@
+//! Playbooks: ordered, auditable steps; loaded, validated, expanded.

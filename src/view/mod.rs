@@ -1,0 +1,6 @@
+//! All printing. Data goes to standard output, everything else to standard error.
+
+pub mod printer;
+pub mod progress;
+
+pub use printer::Printer;

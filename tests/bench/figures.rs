@@ -1,0 +1,3 @@
+//! Prints the figures of docs/benchmarks.md. `cargo bench --bench figures`.
+
+fn main() {}

@@ -1,0 +1,58 @@
+//! Helpers of the integration tests: the real binary, its exact output, temporary folders.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The binary under test.
+pub fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_macluster"))
+}
+
+/// `../shared/samples` when it stands beside the project.
+pub fn samples() -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.join("shared/samples");
+    dir.is_dir().then_some(dir)
+}
+
+/// Status and both streams of one run.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit status.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Fails unless the status is this one.
+    #[track_caller]
+    pub fn expect(self, status: i32) -> Self {
+        assert_eq!(self.status, status, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}:\n{}", self.stdout))
+    }
+}
+
+/// Runs the binary in `dir` with a clean environment: no colour, a home of its own, no agent.
+pub fn macluster(dir: &Path, args: &[&str]) -> Ran {
+    let output = command(dir).args(args).stdin(Stdio::null()).output().expect("the binary runs");
+    Ran {
+        status: output.status.code().expect("an exit status"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// The binary with that environment, to be finished by the caller.
+pub fn command(dir: &Path) -> Command {
+    let mut command = Command::new(binary());
+    command.current_dir(dir).env("HOME", dir).env("NO_COLOR", "1").env("COLUMNS", "100").env_remove("SSH_AUTH_SOCK");
+    command
+}
