@@ -3,4 +3,4 @@
 pub mod graph;
 pub mod ranks;
 
-pub use graph::{Cable, CableEnd, ForeignPeer, Link, LinkGraph, LinkId};
+pub use graph::{Cable, CableEnd, ForeignPeer, Link, LinkGraph, LinkId, SeenBy, interface_of};
