@@ -1,4 +1,5 @@
 //! All integration tests in one binary.
+#![allow(unreachable_pub, reason = "a test binary has no outside")]
 
 mod floors;
 mod mesh;
