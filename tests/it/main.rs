@@ -3,4 +3,5 @@
 
 mod floors;
 mod mesh;
+mod inventory;
 mod support;

@@ -1,0 +1,93 @@
+//! Reads `macluster.yaml`. Strict: whatever is not understood is an error with line and column.
+
+mod problem;
+mod rules;
+mod schema;
+mod section;
+mod starter;
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+pub use problem::{InventoryError, Place, Problem};
+pub use starter::{names_for, starter};
+
+use crate::exit::{Exit, Failure};
+use crate::model::Inventory;
+
+/// The file's name when none is given.
+pub const FILE_NAME: &str = "macluster.yaml";
+
+/// Bytes an inventory may have; a larger file is something else.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Loads the inventory from this file, or from `macluster.yaml` found upwards from the working directory.
+///
+/// # Errors
+/// Exit 3: not found, not readable, or not a valid inventory (with file, line and column).
+pub fn load(file: Option<&Path>) -> Result<Inventory, Failure> {
+    let path = match file {
+        Some(path) => path.to_owned(),
+        None => find()?,
+    };
+    let text = text_of(&path)?;
+    read(&text, Some(&path)).map_err(Failure::from)
+}
+
+/// Reads an inventory from its text. `source` is named in messages, and relative key files stand beside it.
+///
+/// # Errors
+/// Everything that is wrong with it, each with its place.
+pub fn read(text: &str, source: Option<&Path>) -> Result<Inventory, InventoryError> {
+    let home = std::env::var_os("HOME").filter(|h| !h.is_empty()).map(PathBuf::from);
+    let outside = schema::Outside { source, home: home.as_deref() };
+    // Editors on other systems begin files with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    schema::read(text, &outside).map_err(|problems| InventoryError::new(source.map(Path::to_path_buf), problems))
+}
+
+/// Looks for `macluster.yaml` in the working directory and above it.
+fn find() -> Result<PathBuf, Failure> {
+    let cwd = std::env::current_dir()
+        .map_err(|e| Failure::new(Exit::Inventory, format!("the working directory cannot be read: {e}")))?;
+    // Relative paths keep the messages short; the working directory does not change while macluster runs.
+    let mut up = PathBuf::new();
+    for _ in cwd.ancestors() {
+        let candidate = up.join(FILE_NAME);
+        if candidate.is_file() {
+            return Ok(candidate);
+        }
+        up.push("..");
+    }
+    Err(Failure::new(Exit::Inventory, format!("no {FILE_NAME} in {} or above it", cwd.display()))
+        .hint("macluster init --hosts HOST,HOST writes one; -f FILE names another"))
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let failed = |why: String| Failure::new(Exit::Inventory, format!("{name}: {why}"));
+    let size = std::fs::metadata(path).map_err(|e| {
+        let failure = failed(e.to_string());
+        if e.kind() == std::io::ErrorKind::NotFound {
+            failure.hint("macluster init --hosts HOST,HOST writes one")
+        } else {
+            failure
+        }
+    })?;
+    if !size.is_file() {
+        return Err(failed("expected a file".to_owned()));
+    }
+    if size.len() > MAX_BYTES {
+        return Err(failed(format!("{} bytes is no inventory: expected at most {MAX_BYTES}", size.len())));
+    }
+    let bytes = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let good = e.utf8_error().valid_up_to();
+        let before = e.as_bytes().get(..good).unwrap_or_default();
+        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+        let tail = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        let column = String::from_utf8_lossy(tail).chars().count() + 1;
+        Failure::new(Exit::Inventory, format!("{name}:{line}:{column}: expected UTF-8 text, found other bytes"))
+            .hint("save the file as UTF-8")
+    })
+}
