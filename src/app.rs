@@ -10,6 +10,7 @@ use crate::cmd;
 use crate::event::Events;
 use crate::exit::{Exit, Outcome};
 use crate::model::Inventory;
+use crate::playbook::{Playbooks, Templates};
 use crate::view::Printer;
 
 /// What every command gets.
@@ -29,6 +30,22 @@ impl App {
     /// Exit 3 with file, line and column when it cannot be found or used.
     pub fn inventory(&self) -> Result<Inventory, crate::exit::Failure> {
         crate::parse::inventory::load(self.global.file.as_deref())
+    }
+
+    /// The playbooks: built in, replaced file by file by `--playbooks DIR`.
+    ///
+    /// # Errors
+    /// Exit 3 with file, line and column.
+    pub fn playbooks(&self) -> Result<Playbooks, crate::exit::Failure> {
+        Ok(Playbooks::load(self.global.playbooks.as_deref())?)
+    }
+
+    /// The templates: built in, replaced file by file by `--templates DIR`.
+    ///
+    /// # Errors
+    /// Exit 3 with file and line.
+    pub fn templates(&self) -> Result<Templates, crate::exit::Failure> {
+        Ok(Templates::load(self.global.templates.as_deref())?)
     }
 
     /// The inventory's path without reading it.

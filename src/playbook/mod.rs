@@ -1,1 +1,18 @@
 //! Playbooks: ordered, auditable steps; loaded, validated, expanded.
+//!
+//! Every command that macluster runs with sudo on a node stands in `playbooks/*.yaml` (a test holds this).
+//! Use: `playbooks.book("network")?.step("set-address")?.commands(&vars)?` gives the [`Cmd`](crate::model::Cmd)s.
+
+mod error;
+mod expand;
+mod load;
+mod schema;
+mod scope;
+mod templates;
+
+pub use error::PlaybookError;
+pub use expand::Vars;
+pub use load::{Playbook, Playbooks, Step};
+pub use schema::By;
+pub use scope::ForEach;
+pub use templates::{TemplateError, Templates};

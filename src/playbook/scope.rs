@@ -1,0 +1,53 @@
+//! What a step can be done for, and the placeholders it may use then.
+
+use serde::Deserialize;
+
+/// What a step is done for, once each. Which subjects exist on a node is decided by code (`network::diff`, the
+/// phases of deploy), never by the playbook: there are no conditions in YAML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForEach {
+    /// Every node.
+    Node,
+    /// A link interface that is a member of a bridge.
+    BridgeMember,
+    /// A link interface that is down, or that leaves a bridge (which can leave it down).
+    DownInterface,
+    /// An IPv4 address out of the pool, or self-assigned, where it does not belong.
+    StrayAddress,
+    /// Another IPv4 address on a link interface, set by somebody else.
+    OtherAddress,
+    /// A link interface without its link address.
+    MissingAddress,
+    /// An end of a link, changed or not.
+    LinkEnd,
+    /// A node whose RDMA switch must be turned on in Recovery.
+    RdmaDisabledNode,
+    /// A node whose macOS is too old for RDMA.
+    OldMacosNode,
+}
+
+/// On every node.
+const NODE: &[&str] = &["node"];
+/// At one end of a link.
+const LINK: &[&str] =
+    &["node", "interface", "receptacle", "address", "netmask", "network", "prefix", "peer", "peer_address"];
+/// A person stands before this node.
+const PERSON: &[&str] = &["node", "label", "slot", "model", "serial", "version", "build"];
+
+impl ForEach {
+    /// Placeholders a step of this kind may use.
+    pub fn placeholders(self) -> &'static [&'static str] {
+        match self {
+            ForEach::Node => NODE,
+            ForEach::BridgeMember => &["node", "interface", "receptacle", "bridge"],
+            ForEach::DownInterface => &["node", "interface", "receptacle"],
+            ForEach::StrayAddress | ForEach::OtherAddress => &["node", "interface", "address", "netmask", "prefix"],
+            ForEach::MissingAddress | ForEach::LinkEnd => LINK,
+            ForEach::RdmaDisabledNode | ForEach::OldMacosNode => PERSON,
+        }
+    }
+}
+
+/// Placeholders whose value is an absolute path, so that a program may begin with them.
+pub(super) const PATHS: &[&str] = &["install", "release", "current", "staging", "etc", "python"];
