@@ -1,1 +1,2 @@
 //! The steps of apply and deploy, one file each.
+pub mod bundle;
