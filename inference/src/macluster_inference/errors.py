@@ -1,0 +1,65 @@
+"""Every way the engine can fail, and the exit code of each: the only table of its kind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+EXIT_STOPPED = 0
+EXIT_UNEXPECTED = 1
+EXIT_CONFIG = 3
+EXIT_MODEL = 4
+EXIT_JOIN = 5
+EXIT_API_PORT = 6
+EXIT_STOP_IGNORED = 70
+
+
+class Kind(StrEnum):
+    """The `kind` of an `error` event."""
+
+    CONFIG = "config"
+    MODEL_MISSING = "model-missing"
+    MODEL_INCOMPLETE = "model-incomplete"
+    MODEL_MISMATCH = "model-mismatch"
+    DOES_NOT_SPLIT = "does-not-split"
+    JOIN_FAILED = "join-failed"
+    WORLD_SIZE = "world-size"
+    API_PORT = "api-port"
+    TIMEOUT = "timeout"
+    GENERATION = "generation"
+    INTERNAL = "internal"
+
+
+EXIT_CODES: dict[Kind, int] = {
+    Kind.CONFIG: EXIT_CONFIG,
+    Kind.MODEL_MISSING: EXIT_MODEL,
+    Kind.MODEL_INCOMPLETE: EXIT_MODEL,
+    Kind.MODEL_MISMATCH: EXIT_MODEL,
+    Kind.DOES_NOT_SPLIT: EXIT_MODEL,
+    Kind.JOIN_FAILED: EXIT_JOIN,
+    Kind.WORLD_SIZE: EXIT_JOIN,
+    Kind.TIMEOUT: EXIT_JOIN,
+    Kind.API_PORT: EXIT_API_PORT,
+    Kind.GENERATION: EXIT_UNEXPECTED,
+    Kind.INTERNAL: EXIT_UNEXPECTED,
+}
+
+
+class EngineError(Exception):
+    """A failure that ends the engine; the message is written for the operator."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code that stands for this failure."""
+        return EXIT_CODES[self.kind]
+
+
+class StopRequestedError(Exception):
+    """Some rank was asked to stop, and all ranks learnt it at this same step."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

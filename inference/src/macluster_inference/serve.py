@@ -1,0 +1,227 @@
+"""The life of a joined rank: load, prove, serve requests one at a time, and meet the others while idle."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from . import model
+from .config import RankConfig
+from .control import Control
+from .errors import EngineError, Kind, StopRequestedError
+from .events import Events
+from .generate import Listener, Work, run, warm_up
+from .group import Group, checksum
+from .jobs import Job, Jobs, stopping_error
+from .model import Checked, Loaded, Throttle
+from .server import Server, Service
+from .text import Text, default_sampling
+
+IDLE_BEAT_S = 2.0
+DECODE_BEAT_S = 0.5
+WARM_S = 30.0
+"""For so long after a request, ranks meet often, so that the next one starts at once."""
+
+WARM_SYNC_S = 0.02
+
+
+class Front:
+    """What rank 0 has and the others lack: text, a queue, and an HTTP server."""
+
+    def __init__(self, text: Text, server: Server, jobs: Jobs) -> None:
+        self.text = text
+        self.server = server
+        self.jobs = jobs
+
+    @classmethod
+    def prepare(cls, config: RankConfig, checked: Checked) -> Front:
+        """Load the tokenizer and take the port.
+
+        Raises:
+            EngineError: kind `model-incomplete`, `config` or `api-port`.
+        """
+        assert config.api is not None
+        text = Text.load(checked.path, checked.config, checked.context, trust_remote_code=checked.trust_remote_code)
+        return cls(text, Server(config.api), Jobs())
+
+    def open(self, config: RankConfig, listener: Listener) -> None:
+        """Begin to answer HTTP.
+
+        Raises:
+            EngineError: kind `api-port`.
+        """
+        service = Service(
+            config.model_id,
+            self.text,
+            default_sampling(config.model_path),
+            self.jobs,
+            listener,
+            config.world_size,
+        )
+        self.server.activate(service)
+        threading.Thread(target=self.server.serve_forever, name="http", daemon=True).start()
+
+    def close(self) -> None:
+        """End all requests with an error, and the server."""
+        self.jobs.close()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Rank(Listener):
+    """This rank's part in every step: its signs of life, and whether it was asked to stop."""
+
+    def __init__(self, control: Control, events: Events, jobs: Jobs | None) -> None:
+        self._control = control
+        self._events = events
+        self._jobs = jobs
+
+    def stop_reason(self) -> str | None:
+        """Why this rank was asked to stop, or None."""
+        return self._control.reason if self._control.stopping else None
+
+    def alive(self, phase: str, step: int) -> None:
+        """Tell the agent, and `/health`."""
+        if self._jobs is not None:
+            self._jobs.met(phase)
+        self._events.beat(phase, step, {"idle": IDLE_BEAT_S, "decode": DECODE_BEAT_S}.get(phase, 0.0))
+
+
+def start(checked: Checked, group: Group, control: Control, events: Events) -> Loaded:
+    """Compare the ranks' models, load, and make two tokens together.
+
+    Raises:
+        StopRequestedError: on all ranks at the same step.
+        EngineError: kind `model-mismatch`, `model-incomplete` or `generation`.
+    """
+    _meet(group, control)
+    _same_model(checked, group)
+    throttle = Throttle(model.PROGRESS_EVERY_S)
+
+    def progress(done: int, total: int, failed: bool) -> None:
+        if done == total or throttle.ready():
+            events.emit("loading", done=done, total=total)
+        _meet(group, control, failed)
+
+    loaded = model.load(checked, group, progress)
+    events.emit(
+        "loaded",
+        tensors=checked.tensors,
+        parameters=loaded.parameters,
+        bytes=loaded.size,
+        digest=checked.digest.hex(),
+        peak_memory=loaded.peak_memory,
+    )
+    warm_up(loaded.model, group, Rank(control, events, None))
+    return loaded
+
+
+def _meet(group: Group, control: Control, failed: bool = False) -> None:
+    """One step of the start, taken together: who must stop, who failed?"""
+    stops, failures = group.vote(control.stopping, failed)
+    others = [rank for rank in failures if rank != group.rank]
+    if others and not failed:
+        raise EngineError(Kind.MODEL_INCOMPLETE, f"rank {_list(others)} failed to load; see its own error")
+    if stops and not failed:
+        raise StopRequestedError(control.reason or f"rank {_list(stops)} was asked to stop")
+
+
+def _same_model(checked: Checked, group: Group) -> None:
+    differing = group.differing(checked.digest)
+    if differing:
+        mine = " (this one)" if group.rank in differing else ""
+        message = f"rank {_list(differing)}{mine} holds other model files than rank 0 in {checked.path}"
+        raise EngineError(Kind.MODEL_MISMATCH, message)
+
+
+def _list(ranks: list[int]) -> str:
+    return ", ".join(map(str, ranks))
+
+
+def serve(
+    config: RankConfig, loaded: Loaded, group: Group, control: Control, events: Events, front: Front | None
+) -> None:
+    """Serve until some rank is asked to stop.
+
+    Raises:
+        StopRequestedError: on all ranks at the same step.
+        EngineError: kind `api-port`, `generation` or `internal`.
+    """
+    jobs = front.jobs if front else None
+    rank = Rank(control, events, jobs)
+    try:
+        if front:
+            rank.alive("idle", 0)
+            front.open(config, rank)
+        events.emit("ready", api=str(config.api) if config.api else None, model=config.model_id)
+        _loop(config, loaded, group, control, events, rank, jobs)
+    finally:
+        if front:
+            front.close()
+
+
+def _loop(
+    config: RankConfig,
+    loaded: Loaded,
+    group: Group,
+    control: Control,
+    events: Events,
+    rank: Rank,
+    jobs: Jobs | None,
+) -> None:
+    job: Job | None = None
+    served = 0
+    interval = WARM_SYNC_S
+    busy_at = time.monotonic()
+    while True:
+        payload = b""
+        if jobs is not None:
+            job = jobs.next(interval)
+            payload = job.work.encode() if job else b""
+        else:
+            control.pause(interval)
+        warm = time.monotonic() - busy_at < WARM_S
+        wish = round(min(WARM_SYNC_S if warm else config.idle_sync_s, config.idle_sync_s) * 1000)
+        mine = [len(payload), checksum(payload), wish] if jobs is not None else [0, 0, 0]
+        stops, length, crc, next_ms = group.sum([int(control.stopping), *mine])
+        interval = next_ms / 1000
+        if stops:
+            if job:
+                job.fail(stopping_error())
+            raise StopRequestedError(control.reason or "another rank was asked to stop")
+        rank.alive("idle", served)
+        if not length:
+            continue
+        work = Work.decode(group.share(payload, length, crc))
+        served += 1
+        _serve_one(work, loaded, group, events, rank, jobs, job)
+        busy_at = time.monotonic()
+        interval = min(WARM_SYNC_S, config.idle_sync_s)
+
+
+def _serve_one(
+    work: Work,
+    loaded: Loaded,
+    group: Group,
+    events: Events,
+    rank: Rank,
+    jobs: Jobs | None,
+    job: Job | None,
+) -> None:
+    try:
+        outcome = run(work, loaded.model, group, job or rank)
+    except BaseException:
+        if job:
+            job.fail(stopping_error())
+        raise
+    if jobs and job:
+        jobs.finish(job, outcome.end, outcome.tokens)
+    events.emit(
+        "generated",
+        request=work.request,
+        prompt_tokens=len(work.prompt),
+        tokens=outcome.tokens,
+        prompt_tps=outcome.prompt_tps,
+        generation_tps=outcome.generation_tps,
+        finish_reason=outcome.end.name.lower(),
+    )
