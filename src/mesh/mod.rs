@@ -1,6 +1,8 @@
-//! The graph of cables: who is connected to whom, by which receptacles.
+//! The graph of cables: who is connected to whom, by which receptacles, and what can run over it.
 
 pub mod graph;
 pub mod ranks;
+pub mod ring;
+pub mod usable;
 
 pub use graph::{Cable, CableEnd, ForeignPeer, Link, LinkGraph, LinkId, SeenBy, interface_of};

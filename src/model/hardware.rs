@@ -100,8 +100,8 @@ pub const CATALOGUE: &[Machine] = &[
     mac("Mac17,5", "MacBook Neo (2026)", Other, Thunderbolt::None, Some(0), false),
 ];
 
-/// Most peers that MLX's mesh serves (`MESH_MAX_PEERS` in MLX's JACCL).
-pub const MESH_MAX_PEERS: u32 = 8;
+/// Most nodes in MLX's mesh, the node itself included (`MESH_MAX_PEERS` in MLX's `mesh_impl.h`).
+pub const MESH_MAX_NODES: u32 = 8;
 
 /// The row of that model id.
 pub fn lookup(model: &str) -> Option<&'static Machine> {
@@ -156,7 +156,7 @@ impl Mac {
     /// Most nodes of this kind in a full mesh: one receptacle for each peer.
     pub fn mesh_size(&self) -> Option<u32> {
         let usable = self.receptacles?.saturating_sub(u32::from(self.excluded().is_some()));
-        Some(usable.min(MESH_MAX_PEERS) + 1)
+        Some((usable + 1).min(MESH_MAX_NODES))
     }
 
     /// Where a receptacle is found on the case, when that is known.

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "a test binary has no outside")]
 
 mod floors;
-mod mesh;
 mod inventory;
+mod mesh;
+mod ranks;
 mod support;
