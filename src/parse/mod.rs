@@ -1,3 +1,23 @@
 //! Pure readers, one file per macOS tool; total on garbage.
+//!
+//! Each tool's `parse` takes what the tool printed and gives a [`crate::model::Fact`]: an error names tool and line.
+//! Whether the tool ran at all is judged in [`assemble`], which is the only reader of transcripts.
 
+pub mod assemble;
+pub mod hardware;
+pub mod ibv_devices;
+pub mod ibv_devinfo;
+pub mod ifconfig;
 pub mod inventory;
+pub mod netstat;
+pub mod networksetup;
+pub mod ping;
+pub mod probe;
+pub mod rdma_ctl;
+pub mod sudo;
+pub mod sw_vers;
+pub mod sysctl;
+pub mod thunderbolt;
+
+mod json;
+mod words;

@@ -5,4 +5,5 @@ mod floors;
 mod inventory;
 mod mesh;
 mod ranks;
+mod parse;
 mod support;

@@ -1,0 +1,90 @@
+//! The commands that read a node's facts. All only read, none needs root.
+
+use std::time::Duration;
+
+/// One command of the collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Id of its transcript.
+    pub id: &'static str,
+    /// Absolute path on macOS.
+    pub program: &'static str,
+    /// Arguments.
+    pub args: &'static [&'static str],
+    /// Through sudo. No probe is; the field says so.
+    pub sudo: bool,
+    /// Limit.
+    pub timeout: Duration,
+    /// The program may rightly be absent (macOS before 26.2, no sudo).
+    pub optional: bool,
+}
+
+/// The probe that shows what the login shell prints by itself.
+pub const NOISE: &str = "noise";
+/// Thunderbolt buses and hardware overview, in one call: each call of `system_profiler` costs a second or more.
+pub const THUNDERBOLT: &str = "thunderbolt";
+/// Hardware ports.
+pub const PORTS: &str = "ports";
+/// Interfaces.
+pub const IFCONFIG: &str = "ifconfig";
+/// RDMA device names.
+pub const RDMA_DEVICES: &str = "rdma-devices";
+/// RDMA devices in detail.
+pub const RDMA_PORTS: &str = "rdma-ports";
+/// RDMA on or off.
+pub const RDMA_SWITCH: &str = "rdma-switch";
+/// macOS version and build.
+pub const OS: &str = "os";
+/// Kernel values.
+pub const SYSCTL: &str = "sysctl";
+/// IPv4 routes.
+pub const ROUTES: &str = "routes";
+/// Whether root can be had.
+pub const SUDO: &str = "sudo";
+/// The node's own end of the SSH connection.
+pub const SESSION: &str = "session";
+
+const fn probe(id: &'static str, program: &'static str, args: &'static [&'static str]) -> Probe {
+    Probe { id, program, args, sudo: false, timeout: Duration::from_secs(20), optional: false }
+}
+
+const fn optional(probe: Probe) -> Probe {
+    Probe { optional: true, ..probe }
+}
+
+const TABLE: &[Probe] = &[
+    probe(NOISE, "/usr/bin/true", &[]),
+    Probe {
+        // Slow on a Mac with many devices, slower still right after boot.
+        timeout: Duration::from_secs(60),
+        ..probe(THUNDERBOLT, "/usr/sbin/system_profiler", &["SPThunderboltDataType", "SPHardwareDataType", "-json"])
+    },
+    probe(PORTS, "/usr/sbin/networksetup", &["-listallhardwareports"]),
+    probe(IFCONFIG, "/sbin/ifconfig", &[]),
+    optional(probe(RDMA_DEVICES, "/usr/bin/ibv_devices", &[])),
+    optional(probe(RDMA_PORTS, "/usr/bin/ibv_devinfo", &["-v"])),
+    optional(probe(RDMA_SWITCH, "/usr/bin/rdma_ctl", &["status"])),
+    probe(OS, "/usr/bin/sw_vers", &[]),
+    probe(
+        SYSCTL,
+        "/usr/sbin/sysctl",
+        &[
+            "hw.model",
+            "hw.memsize",
+            "kern.boottime",
+            "kern.bootsessionuuid",
+            "kern.osversion",
+            "net.inet.ip.forwarding",
+            "iogpu.wired_limit_mb",
+        ],
+    ),
+    probe(ROUTES, "/usr/sbin/netstat", &["-rn", "-f", "inet"]),
+    // Not `sudo -v`, which asks even where a rule says NOPASSWD.
+    optional(probe(SUDO, "/usr/bin/sudo", &["-n", "/usr/bin/true"])),
+    probe(SESSION, "/usr/bin/printenv", &["SSH_CONNECTION"]),
+];
+
+/// Every probe, in the order of a snapshot's transcripts.
+pub fn probes() -> &'static [Probe] {
+    TABLE
+}
