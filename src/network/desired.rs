@@ -180,10 +180,10 @@ fn assign(
     let mut taken = BTreeSet::new();
     let mut settle = |rails: &mut Vec<Option<u32>>, wanted: &dyn Fn(&[BTreeSet<u32>; 2]) -> Option<u32>| {
         for (rail, hint) in rails.iter_mut().zip(&hints) {
-            if let (None, Some(wanted)) = (*rail, wanted(hint)) {
-                if taken.insert(wanted) {
-                    *rail = Some(wanted);
-                }
+            if let (None, Some(wanted)) = (*rail, wanted(hint))
+                && taken.insert(wanted)
+            {
+                *rail = Some(wanted);
             }
         }
     };
@@ -233,7 +233,7 @@ fn unfit(link: &Link, inventory: &Inventory, snapshot: &Snapshot, graph: &LinkGr
                 .map(|p| p.node(&end.node).action("move the cable to another receptacle"));
         }
         if let Some(why) = no_interface(facts, end, interface, graph) {
-            return problem(ProblemKind::NoInterface, format!("{}: {why}", end)).map(|p| p.node(&end.node));
+            return problem(ProblemKind::NoInterface, format!("{end}: {why}")).map(|p| p.node(&end.node));
         }
     }
     None

@@ -1,6 +1,7 @@
 //! A rack of Mac Studios for the tests of this module: full mesh, stock bridge, nothing configured.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::net::IpAddr;
 
 use crate::mesh::LinkGraph;
@@ -39,7 +40,7 @@ impl Rack {
     pub(super) fn with_pool(nodes: usize, cabled: bool, pool: &str) -> Self {
         let mut text = format!("rack: studio-rack\nnetwork: {{ pool: {pool} }}\nnodes:\n");
         for n in 1..=nodes {
-            text.push_str(&format!("  - {{ name: studio-{n}, host: 192.0.2.{}, slot: {n} }}\n", 10 + n));
+            let _ = writeln!(text, "  - {{ name: studio-{n}, host: 192.0.2.{}, slot: {n} }}", 10 + n);
         }
         let inventory = crate::parse::inventory::read(&text, None).expect("an inventory");
         let records = (1..=nodes).map(|n| (name(&format!("studio-{n}")), record(n))).collect();

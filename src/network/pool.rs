@@ -31,7 +31,7 @@ pub(super) fn receptacle_interfaces(facts: &NodeFacts) -> Option<BTreeSet<&str>>
 
 /// Networks a node knows besides link networks: by address, then by route, once per interface and network.
 /// None when a fact that is needed is missing.
-fn known<'a>(node: &NodeName, facts: &'a NodeFacts, pool: Ipv4Net) -> Option<Vec<Clash>> {
+fn known(node: &NodeName, facts: &NodeFacts, pool: Ipv4Net) -> Option<Vec<Clash>> {
     let (interfaces, routes) = (facts.interfaces.as_ref().ok()?, facts.routes.as_ref().ok()?);
     let own = receptacle_interfaces(facts)?;
     let is_own = |interface: &str| own.contains(interface);
