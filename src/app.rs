@@ -2,16 +2,19 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command, Global};
 use crate::cmd;
 use crate::event::Events;
-use crate::exit::{Exit, Outcome};
-use crate::model::Inventory;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::model::{Access, Inventory, Snapshot};
 use crate::playbook::{Playbooks, Templates};
+use crate::remote::{ConnectOptions, Fleet};
 use crate::view::Printer;
+use crate::view::prompt::Terminal;
 
 /// What every command gets.
 pub struct App {
@@ -28,7 +31,7 @@ impl App {
     ///
     /// # Errors
     /// Exit 3 with file, line and column when it cannot be found or used.
-    pub fn inventory(&self) -> Result<Inventory, crate::exit::Failure> {
+    pub fn inventory(&self) -> Result<Inventory, Failure> {
         crate::parse::inventory::load(self.global.file.as_deref())
     }
 
@@ -36,7 +39,7 @@ impl App {
     ///
     /// # Errors
     /// Exit 3 with file, line and column.
-    pub fn playbooks(&self) -> Result<Playbooks, crate::exit::Failure> {
+    pub fn playbooks(&self) -> Result<Playbooks, Failure> {
         Ok(Playbooks::load(self.global.playbooks.as_deref())?)
     }
 
@@ -44,8 +47,46 @@ impl App {
     ///
     /// # Errors
     /// Exit 3 with file and line.
-    pub fn templates(&self) -> Result<Templates, crate::exit::Failure> {
+    pub fn templates(&self) -> Result<Templates, Failure> {
         Ok(Templates::load(self.global.templates.as_deref())?)
+    }
+
+    /// The rack's facts: from the nodes, or from the snapshot of `--from` (then with its own inventory, unless `-f`
+    /// names another). Nodes that cannot be read are part of the answer, not an error.
+    ///
+    /// # Errors
+    /// Exit 3 when the inventory or the snapshot cannot be used.
+    pub async fn facts(&self) -> Result<(Inventory, Snapshot), Failure> {
+        if let Some(path) = &self.global.from {
+            let (recorded, snapshot) = crate::collect::replay(path)?;
+            let inventory = if self.global.file.is_some() { self.inventory()? } else { recorded };
+            return Ok((inventory, snapshot));
+        }
+        let inventory = self.inventory()?;
+        let fleet = self.fleet(&inventory, Access::Read).await?;
+        let snapshot = crate::collect::collect(&inventory, &fleet, &self.events).await;
+        fleet.close().await;
+        Ok((inventory, snapshot))
+    }
+
+    /// Connects to all nodes. Those that cannot be reached are in the fleet with their reasons.
+    ///
+    /// # Errors
+    /// Exit 2 with `--from`: a recording has no nodes to connect to.
+    pub async fn fleet(&self, inventory: &Inventory, access: Access) -> Result<Fleet, Failure> {
+        if self.global.from.is_some() {
+            return Err(Failure::new(
+                Exit::Usage,
+                "this command needs the nodes themselves: it cannot run with --from",
+            ));
+        }
+        let options = ConnectOptions {
+            access,
+            accept_new_host_keys: self.global.accept_new_host_keys,
+            parallel: self.global.parallel,
+            prompt: Arc::new(Terminal::new(self.printer, Arc::clone(&self.events))),
+        };
+        Ok(Fleet::connect(inventory, &options, &self.events).await)
     }
 
     /// The inventory's path without reading it.
@@ -81,7 +122,7 @@ fn run(cli: Cli, printer: Printer) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|e| crate::exit::Failure::new(Exit::Unexpected, format!("cannot start the async runtime: {e}")))?;
+        .map_err(|e| Failure::new(Exit::Unexpected, format!("cannot start the async runtime: {e}")))?;
     let events = crate::view::progress::sink(printer, cli.global.verbose);
     let app = App { global: cli.global, printer, events };
     let outcome = runtime.block_on(dispatch(cli.command, &app));
@@ -100,7 +141,7 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         other => {
             tokio::select! {
                 outcome = interruptible(other, app) => outcome,
-                _ = tokio::signal::ctrl_c() => Err(crate::exit::Failure::new(Exit::Interrupted, "interrupted")),
+                _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
             }
         }
     }

@@ -75,6 +75,11 @@ pub enum Event {
 pub trait Sink: Send + Sync {
     /// Takes one event.
     fn emit(&self, event: Event);
+
+    /// Runs `question` while nothing is drawn, so that a prompt stays readable.
+    fn quietly(&self, question: &mut dyn FnMut()) {
+        question();
+    }
 }
 
 /// A shared sink, handed down to all work.

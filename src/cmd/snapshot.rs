@@ -1,13 +1,51 @@
 //! `macluster snapshot`.
 
+use std::path::PathBuf;
+
 use crate::app::App;
+use crate::collect;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::model::Snapshot;
 
 /// Options of `macluster snapshot`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Opts {}
+pub struct Opts {
+    /// Where to write it (JSON; readable by its owner only: it holds serial numbers and addresses)
+    #[arg(value_name = "FILE")]
+    pub path: PathBuf,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
 
 /// Runs it.
-pub async fn run(_opts: Opts, _app: &App) -> Outcome {
-    Err(Failure::new(Exit::Unexpected, "not built yet"))
+pub async fn run(opts: Opts, app: &App) -> Outcome {
+    if opts.path.exists() && !opts.force {
+        return Err(Failure::new(Exit::Usage, format!("{} exists already", opts.path.display()))
+            .hint("overwrite it with --force"));
+    }
+    let (_, snapshot) = app.facts().await?;
+    collect::save(&snapshot, &opts.path, opts.force)?;
+    let read = snapshot.answered().count();
+    app.printer.err(&format!("wrote {} ({read} of {} nodes)", opts.path.display(), snapshot.nodes.len()));
+    for (name, failure) in collect::failures(&snapshot) {
+        app.printer.failure(&failed(name.as_str(), failure));
+    }
+    Ok(exit(&snapshot))
+}
+
+fn failed(node: &str, failure: &crate::model::CollectFailure) -> Failure {
+    let said = Failure::new(Exit::SomeNodesFailed, format!("{node}: {}", failure.message));
+    match &failure.hint {
+        Some(hint) => said.hint(hint.clone()),
+        None => said,
+    }
+}
+
+fn exit(snapshot: &Snapshot) -> Exit {
+    match snapshot.answered().count() {
+        0 if !snapshot.nodes.is_empty() => Exit::NoNodeReachable,
+        n if n < snapshot.nodes.len() => Exit::SomeNodesFailed,
+        _ => Exit::Ok,
+    }
 }

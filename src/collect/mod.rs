@@ -1,1 +1,106 @@
 //! Facts from live nodes or a recording: probes run, transcripts kept, facts assembled.
+
+mod replay;
+mod save;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+
+use crate::event::{Event, Events};
+use crate::model::facts::Session;
+use crate::model::inventory::Paths;
+use crate::model::snapshot::SNAPSHOT_VERSION;
+use crate::model::{Cmd, CollectFailure, FailureKind, Inventory, NodeName, NodeRecord, Output, Snapshot, Transcript};
+use crate::parse::assemble;
+use crate::parse::probe::{Probe, probes};
+use crate::remote::{Fleet, Remote, RemoteError};
+pub use replay::replay;
+pub use save::save;
+
+/// Bytes kept of a probe's output; real ones stay below 200 kB.
+const MAX_OUTPUT: usize = 8 * 1024 * 1024;
+
+/// Reads the facts of all connected nodes at once, every probe of a node over its one connection.
+pub async fn collect(inventory: &Inventory, fleet: &Fleet, events: &Events) -> Snapshot {
+    let taken_at = Timestamp::now();
+    let nodes = fleet.nodes.iter().map(|(name, node)| async move {
+        let record = match node {
+            Ok(remote) => {
+                let what = "reading facts".to_owned();
+                events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.clone() });
+                let record = record(remote.as_ref()).await;
+                let error = record.facts.as_ref().err().map(|e| e.message.clone());
+                events.emit(Event::TaskDone { node: Some(name.clone()), what, error });
+                record
+            }
+            Err(why) => NodeRecord { facts: Err(why.clone().into()), transcripts: Vec::new() },
+        };
+        (name.clone(), record)
+    });
+    Snapshot {
+        schema_version: SNAPSHOT_VERSION,
+        taken_at,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        inventory: inventory.text.clone(),
+        nodes: join_all(nodes).await.into_iter().collect(),
+    }
+}
+
+/// Runs every probe on one node.
+async fn record(remote: &dyn Remote) -> NodeRecord {
+    let results = join_all(probes().iter().map(|probe| ask(remote, probe))).await;
+    let mut lost = None;
+    let mut transcripts = Vec::with_capacity(results.len());
+    for (probe, result) in probes().iter().zip(results) {
+        if let Err(RemoteError::Lost(why)) = &result {
+            lost.get_or_insert_with(|| why.clone());
+        }
+        transcripts.push(transcript(probe, result));
+    }
+    let facts = match lost {
+        // What was read before is kept for people, but a node half read is a node not read.
+        Some(why) => Err(CollectFailure {
+            kind: FailureKind::Lost,
+            message: format!("the connection broke while facts were read: {why}"),
+            hint: Some("run it again; if it happens again, look at the node's network and power".to_owned()),
+        }),
+        None => {
+            let session = Session { local_address: remote.peer_address(), user: Some(remote.user().to_owned()) };
+            Ok(assemble::facts(&transcripts, session))
+        }
+    };
+    NodeRecord { facts, transcripts }
+}
+
+async fn ask(remote: &dyn Remote, probe: &Probe) -> Result<Output, RemoteError> {
+    // A program given to another program (sudo) is a path of the node, too.
+    let args = probe
+        .args
+        .iter()
+        .map(|arg| if arg.starts_with('/') { Paths::rooted(remote.root(), arg) } else { (*arg).to_owned() });
+    let mut cmd = Cmd::read(probe.program, args).timeout(probe.timeout).sudo(probe.sudo);
+    cmd.max_output = MAX_OUTPUT;
+    remote.exec(cmd).await
+}
+
+fn transcript(probe: &Probe, result: Result<Output, RemoteError>) -> Transcript {
+    let argv = std::iter::once(probe.program).chain(probe.args.iter().copied()).map(str::to_owned).collect();
+    let (output, error) = match result {
+        Ok(output) => (output, None),
+        Err(e) => (Output::default(), Some(e.to_string())),
+    };
+    Transcript {
+        probe: probe.id.to_owned(),
+        argv,
+        exit: output.exit,
+        stdout: output.text(),
+        stderr: output.err_text(),
+        truncated: output.truncated,
+        error: error.or_else(|| output.signal.as_ref().map(|s| format!("ended by signal {s}"))),
+    }
+}
+
+/// The nodes that gave no facts, with their failures.
+pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&NodeName, &CollectFailure)> {
+    snapshot.nodes.iter().filter_map(|(name, record)| record.facts.as_ref().err().map(|e| (name, e)))
+}

@@ -1,5 +1,15 @@
 //! The only way to a node: a [`Remote`] runs argv there. Implementations: `ssh` (russh), wrapped by `gate`.
 
+pub mod fleet;
+pub mod gate;
+mod keys;
+pub mod known_hosts;
+mod pattern;
+pub mod prompt;
+mod ssh;
+pub mod ssh_config;
+mod target;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +17,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use self::fleet::{ConnectOptions, Fleet};
+pub use self::prompt::Prompt;
+pub use self::target::Surroundings;
 use crate::model::snapshot::{CollectFailure, FailureKind};
 use crate::model::{Cmd, NodeName, Output};
 

@@ -2,5 +2,6 @@
 
 pub mod printer;
 pub mod progress;
+pub mod prompt;
 
 pub use printer::Printer;

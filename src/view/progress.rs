@@ -124,6 +124,10 @@ impl Sink for Bars {
             let _ = self.all.println(&text);
         }
     }
+
+    fn quietly(&self, question: &mut dyn FnMut()) {
+        self.all.suspend(question);
+    }
 }
 
 impl Drop for Bars {

@@ -4,6 +4,7 @@
 mod floors;
 mod inventory;
 mod mesh;
-mod ranks;
 mod parse;
+mod ranks;
+mod ssh;
 mod support;

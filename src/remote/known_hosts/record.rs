@@ -1,0 +1,73 @@
+//! Appends a key to the user's `known_hosts` file.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{FlockOperation, flock};
+
+use super::{HostKey, KnownHosts, Verdict, listed_name};
+
+/// Records the key of an unknown host, as OpenSSH writes it: one whole line, in one write, under a lock, and only if
+/// the host is still unknown to this file (another run may have been faster).
+///
+/// # Errors
+/// The file cannot be written; or it meanwhile says something else about the host ([`io::ErrorKind::AlreadyExists`]).
+pub fn record(file: &Path, host: &str, port: u16, key: &HostKey) -> io::Result<()> {
+    if let Some(dir) = file.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    let mut handle = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file)?;
+    lock(&handle)?;
+    let mut now = KnownHosts::default();
+    let mut text = Vec::new();
+    handle.read_to_end(&mut text)?;
+    now.add(file, &String::from_utf8_lossy(&text));
+    match now.check(host, port, key) {
+        Verdict::Known => return Ok(()),
+        Verdict::Unknown => {}
+        _ => {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("{} meanwhile lists another key for {}", file.display(), listed_name(host, port)),
+            ));
+        }
+    }
+    let gap = if ends_open(&mut handle)? { "\n" } else { "" };
+    let line = format!("{gap}{} {} {}\n", listed_name(host, port), key.kind, STANDARD.encode(&key.blob));
+    let before = handle.metadata()?.len();
+    if let Err(e) = handle.write_all(line.as_bytes()).and_then(|()| handle.sync_data()) {
+        // A full disk must not leave half a line that the next append would complete to nonsense.
+        let _ = handle.set_len(before);
+        return Err(e);
+    }
+    Ok(())
+}
+
+/// Takes the lock, for 5 s at most: it is held for one line only, by whoever holds it.
+fn lock(file: &File) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if start.elapsed() < Duration::from_secs(5) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other.map_err(Into::into),
+        }
+    }
+}
+
+/// Whether the last line lacks its newline.
+fn ends_open(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}

@@ -1,0 +1,53 @@
+//! Questions at the terminal.
+
+use std::io::{BufRead, IsTerminal};
+
+use crate::event::Events;
+use crate::model::command::printable;
+use crate::remote::Prompt;
+use crate::view::Printer;
+
+/// The terminal of this process. Without one (a pipe, CI), nothing is asked.
+pub struct Terminal {
+    printer: Printer,
+    events: Events,
+}
+
+impl Terminal {
+    /// Asks through this terminal; bars of `events` are hidden meanwhile.
+    pub fn new(printer: Printer, events: Events) -> Self {
+        Terminal { printer, events }
+    }
+
+    /// Both the question must be seen and the answer typed by a person.
+    fn attended() -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+}
+
+impl Prompt for Terminal {
+    fn ask_secret(&self, question: &str) -> Option<String> {
+        if !Self::attended() {
+            return None;
+        }
+        let mut answer = None;
+        self.events.quietly(&mut || answer = rpassword::prompt_password(printable(question)).ok());
+        answer
+    }
+
+    fn confirm(&self, question: &str) -> Option<bool> {
+        if !Self::attended() {
+            return None;
+        }
+        let mut answer = None;
+        self.events.quietly(&mut || {
+            self.printer.err(&format!("{} [yes/no]", printable(question)));
+            let mut line = String::new();
+            // The end of input is no answer, and no answer is not a yes.
+            if std::io::stdin().lock().read_line(&mut line).is_ok() {
+                answer = Some(["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str()));
+            }
+        });
+        answer
+    }
+}
