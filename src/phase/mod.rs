@@ -1,2 +1,3 @@
 //! The steps of apply and deploy, one file each.
 pub mod bundle;
+pub mod network;

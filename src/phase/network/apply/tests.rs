@@ -1,0 +1,128 @@
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use futures::future::BoxFuture;
+
+use super::*;
+use crate::event::silent;
+use crate::network::Symbol;
+use crate::remote::{Duplex, OnOutput, OnSent, Remote};
+
+/// Notes what it is asked to run; fails commands that contain a word.
+struct Scripted {
+    node: NodeName,
+    fails: &'static [&'static str],
+    lost: bool,
+    ran: Mutex<Vec<String>>,
+}
+
+impl Remote for Scripted {
+    fn node(&self) -> &NodeName {
+        &self.node
+    }
+    fn root(&self) -> &str {
+        ""
+    }
+    fn exec_with(
+        &self,
+        cmd: Cmd,
+        _: Option<OnSent>,
+        _: Option<OnOutput>,
+    ) -> BoxFuture<'_, Result<Output, RemoteError>> {
+        let line = cmd.display();
+        let fails = self.fails.iter().any(|word| line.contains(word));
+        self.ran.lock().expect("a lock").push(line);
+        let failed = Output { exit: Some(1), stderr: b"ifconfig: no".to_vec(), ..Output::default() };
+        let outcome = match (fails, self.lost) {
+            (true, true) => Err(RemoteError::Lost("reset by peer".to_owned())),
+            (true, false) => Ok(failed),
+            _ => Ok(Output { exit: Some(0), ..Output::default() }),
+        };
+        Box::pin(async move { outcome })
+    }
+    fn open_tcp(&self, _: &str, _: u16) -> BoxFuture<'_, Result<Box<dyn Duplex>, RemoteError>> {
+        Box::pin(async { Err(RemoteError::Refused("no".to_owned())) })
+    }
+    fn peer_address(&self) -> Option<IpAddr> {
+        None
+    }
+    fn user(&self) -> &str {
+        "admin"
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn change(node: &str, run: &str, undo: &[&str]) -> Change {
+    let cmd = |text: &str| Cmd::write("/sbin/ifconfig", text.split(' '));
+    Change {
+        node: node.parse().expect("a name"),
+        kind: "k".to_owned(),
+        symbol: Symbol::Change,
+        interface: "en3".to_owned(),
+        before: String::new(),
+        after: String::new(),
+        risk: String::new(),
+        commands: vec![cmd(run)],
+        undo: undo.iter().map(|u| cmd(u)).collect(),
+    }
+}
+
+async fn run_with(fails: &'static [&'static str], lost: bool) -> (Applied, Applied, Vec<String>) {
+    let both = ["a", "b"].map(|node| {
+        [change(node, "one", &["undo-one"]), change(node, "two", &[]), change(node, "three", &["undo-three"])]
+    });
+    let plan = NetworkPlan { changes: both.into_iter().flatten().collect(), ..NetworkPlan::default() };
+    let remote = |node: &str, fails| {
+        let node: NodeName = node.parse().expect("a name");
+        Arc::new(Scripted { node, fails, lost, ran: Mutex::default() })
+    };
+    let (a, b) = (remote("a", fails), remote("b", &[]));
+    let shared: [SharedRemote; 2] = [Arc::clone(&a) as SharedRemote, b];
+    let remotes = shared.into_iter().map(|r| (r.node().clone(), r)).collect();
+    let mut applied = apply(&plan, &remotes, &silent()).await.into_iter();
+    let ran = a.ran.lock().expect("a lock").clone();
+    (applied.next().expect("a"), applied.next().expect("b"), ran)
+}
+
+#[tokio::test]
+async fn a_failing_command_stops_its_node_and_takes_back_what_went_before() {
+    let (a, b, ran) = run_with(&["ifconfig three"], false).await;
+    assert_eq!(ran, ["ifconfig one", "ifconfig two", "ifconfig three", "ifconfig undo-one"]);
+    let failure = a.failure.expect("failed");
+    assert_eq!((failure.command.as_str(), failure.why.as_str()), ("ifconfig three", "exit 1: ifconfig: no"));
+    assert_eq!(failure.undone, ["ifconfig undo-one"]);
+    assert_eq!(failure.not_undone, ["k on en3 (the playbook has no way back)"]);
+    assert_eq!(a.done, 1, "the second change stands");
+    assert_eq!((b.done, b.failure), (3, None), "the other node goes on");
+}
+
+#[tokio::test]
+async fn with_the_connection_gone_nothing_is_claimed_to_be_undone() {
+    let (a, _, ran) = run_with(&["ifconfig two"], true).await;
+    assert_eq!(ran, ["ifconfig one", "ifconfig two"]);
+    let failure = a.failure.expect("failed");
+    assert!(failure.why.contains("the connection broke: reset by peer"), "{}", failure.why);
+    assert_eq!(failure.not_undone, ["`ifconfig undo-one` could not be run: the connection is lost"]);
+    assert!(failure.aftermath().last().expect("a line").contains("a restart of the node"));
+    assert_eq!(a.done, 1);
+}
+
+#[tokio::test]
+async fn a_way_back_that_fails_is_told() {
+    let (a, _, _) = run_with(&["ifconfig two", "undo-one"], false).await;
+    let failure = a.failure.expect("failed");
+    assert_eq!(failure.not_undone, ["`ifconfig undo-one`: exit 1: ifconfig: no"]);
+    assert_eq!((a.done, failure.undone.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_node_whose_first_command_fails_is_unchanged() {
+    let (a, _, ran) = run_with(&["ifconfig one"], false).await;
+    assert_eq!(ran, ["ifconfig one"]);
+    assert_eq!(
+        (a.done, a.failure.expect("failed").aftermath()),
+        (0, vec!["nothing was changed on this node".to_owned()])
+    );
+}
