@@ -19,6 +19,20 @@ impl Terminal {
         Terminal { printer, events }
     }
 
+    /// Asks for the literal word `yes`; any other answer, or none, is no. None: there is no terminal.
+    pub fn literal_yes(&self, question: &str) -> Option<bool> {
+        if !Self::attended() {
+            return None;
+        }
+        let mut answer = Some(false);
+        self.events.quietly(&mut || {
+            self.printer.err(&format!("{} Only `yes` is accepted:", printable(question)));
+            let mut line = String::new();
+            answer = Some(std::io::stdin().lock().read_line(&mut line).is_ok() && line.trim() == "yes");
+        });
+        answer
+    }
+
     /// Both the question must be seen and the answer typed by a person.
     fn attended() -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
