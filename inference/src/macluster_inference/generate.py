@@ -25,8 +25,11 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from .errors import EngineError, Kind, StopRequestedError
 from .group import Group
 
-PREFILL_CHUNK = 512
-"""Tokens. Small enough that a chunk of a large model stays well below the 5 s of `/health`."""
+MIN_CHUNK, FIRST_CHUNK, MAX_CHUNK = 16, 256, 2048
+"""Tokens of a prompt taken at once."""
+
+CHUNK_S = 2.0
+"""Seconds a chunk should take at most: below the 5 s of `/health`, and of the GPU's watchdog."""
 
 
 class End(IntEnum):
@@ -61,6 +64,7 @@ class Work:
     prompt: list[int]
     max_tokens: int
     eos: list[int]
+    chunk: int = FIRST_CHUNK
     sampling: Sampling = field(default_factory=Sampling)
 
     def encode(self) -> bytes:
@@ -176,7 +180,7 @@ def _run(work: Work, model: nn.Module, group: Group, listener: Listener, prove: 
             max_tokens=work.max_tokens,
             sampler=steps,
             logits_processors=_processors(s) if first else None,
-            prefill_step_size=PREFILL_CHUNK,
+            prefill_step_size=work.chunk,
             prompt_progress_callback=_between_chunks(group, listener),
         ):
             shared_end, counted, stops = steps.next()
@@ -252,4 +256,12 @@ def warm_up(model: nn.Module, group: Group, listener: Listener) -> None:
     Raises:
         EngineError: kind `generation`.
     """
-    run(Work("warm-up", list(range(1, 17)), 2, []), model, group, listener, prove=True)
+    run(Work("warm-up", list(range(1, 5)), 2, []), model, group, listener, prove=True)
+
+
+def next_chunk(chunk: int, outcome: Outcome, prompt_tokens: int) -> int:
+    """The chunk for the next request, from how fast this prompt went. Short prompts tell nothing."""
+    if prompt_tokens < MIN_CHUNK or not outcome.prompt_tps:
+        return chunk
+    # At most fourfold up: the first prompts also pay for compiling kernels.
+    return max(MIN_CHUNK, min(int(outcome.prompt_tps * CHUNK_S), chunk * 4, MAX_CHUNK))

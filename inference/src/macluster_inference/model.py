@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -21,6 +22,8 @@ DEFAULT_CONTEXT = 2048
 """Tokens, for a model whose config does not say."""
 
 PROGRESS_EVERY_S = 1.0
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -171,29 +174,43 @@ def _try_split(model: nn.Module, world_size: int, config: dict[str, Any]) -> Non
 def load(checked: Checked, group: Group, progress: Callable[[int, int, bool], None]) -> Loaded:
     """Read this rank's share into memory, layer by layer and in step with the other ranks.
 
-    `progress(done, total, failed)` is called by all ranks after each layer, with bytes; it may raise to stop.
+    `progress(done, total, failed)` is called by all ranks after the model is built and after each layer, with bytes;
+    it may raise to stop.
 
     Raises:
         EngineError: kind `model-incomplete`, when a file changed since it was checked.
     """
     maybe_set_recommended_wired_limit()
-    model = build(checked)
-    if group.size > 1:
-        model.shard(group.handle)
+    model = _in_step(partial(_build_share, checked, group), partial(progress, 0, 0), checked)
     total = _size(model)
     done = 0
     for layer in [*getattr(model, "layers", []), model]:
-        failure = None
-        try:
-            mx.eval(layer.parameters())
-        except Exception as error:  # noqa: BLE001 - told to the other ranks first
-            failure = error
         done = total if layer is model else done + _size(layer)
-        progress(done, total, failure is not None)
-        if failure is not None:
-            raise EngineError(Kind.MODEL_INCOMPLETE, f"{checked.path}: {failure}") from failure
+        _in_step(partial(mx.eval, layer.parameters()), partial(progress, done, total), checked)
     mx.clear_cache()
     return Loaded(model, get_total_parameters(model), total, mx.get_peak_memory())
+
+
+def _in_step(action: Callable[[], _T], tell: Callable[[bool], None], checked: Checked) -> _T:
+    """Do something that may fail on one rank alone, and tell the others before failing."""
+    try:
+        result = action()
+    except Exception as error:
+        tell(True)
+        if isinstance(error, EngineError):
+            raise
+        raise EngineError(Kind.MODEL_INCOMPLETE, f"{checked.path}: {error}") from error
+    tell(False)
+    return result
+
+
+def _build_share(checked: Checked, group: Group) -> nn.Module:
+    if weights.read_weights(checked.path) != checked.files:
+        raise EngineError(Kind.MODEL_INCOMPLETE, f"the files in {checked.path} changed since they were checked")
+    model = build(checked)
+    if group.size > 1:
+        model.shard(group.handle)
+    return model
 
 
 def _size(module: nn.Module) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 from . import model
 from .config import RankConfig
 from .control import Control
 from .errors import EngineError, Kind, StopRequestedError
 from .events import Events
-from .generate import Listener, Work, run, warm_up
+from .generate import FIRST_CHUNK, Listener, Work, next_chunk, run, warm_up
 from .group import Group, checksum
 from .jobs import Job, Jobs, stopping_error
 from .model import Checked, Loaded, Throttle
@@ -99,7 +100,7 @@ def start(checked: Checked, group: Group, control: Control, events: Events) -> L
     throttle = Throttle(model.PROGRESS_EVERY_S)
 
     def progress(done: int, total: int, failed: bool) -> None:
-        if done == total or throttle.ready():
+        if total and (done == total or throttle.ready()):
             events.emit("loading", done=done, total=total)
         _meet(group, control, failed)
 
@@ -154,74 +155,88 @@ def serve(
             rank.alive("idle", 0)
             front.open(config, rank)
         events.emit("ready", api=str(config.api) if config.api else None, model=config.model_id)
-        _loop(config, loaded, group, control, events, rank, jobs)
+        _Loop(config, loaded, group, control, events, rank, jobs).run()
     finally:
         if front:
             front.close()
 
 
-def _loop(
-    config: RankConfig,
-    loaded: Loaded,
-    group: Group,
-    control: Control,
-    events: Events,
-    rank: Rank,
-    jobs: Jobs | None,
-) -> None:
-    job: Job | None = None
-    served = 0
-    interval = WARM_SYNC_S
-    busy_at = time.monotonic()
-    while True:
+class _Loop:
+    """Meet the other ranks, serve a request if rank 0 has one, and again."""
+
+    def __init__(
+        self,
+        config: RankConfig,
+        loaded: Loaded,
+        group: Group,
+        control: Control,
+        events: Events,
+        rank: Rank,
+        jobs: Jobs | None,
+    ) -> None:
+        self._idle_sync_s = config.idle_sync_s
+        self._loaded = loaded
+        self._group = group
+        self._control = control
+        self._events = events
+        self._rank = rank
+        self._jobs = jobs
+        self._job: Job | None = None
+        self._chunk = FIRST_CHUNK
+        self._interval_s = WARM_SYNC_S
+        self._busy_at = time.monotonic()
+
+    def run(self) -> None:
+        served = 0
+        while True:
+            try:
+                work = self._meet()
+                self._rank.alive("idle", served)
+                if work:
+                    self._serve(work)
+                    served += 1
+            except BaseException:
+                if self._job:
+                    self._job.fail(stopping_error())
+                raise
+
+    def _meet(self) -> Work | None:
+        """Let the interval pass, or a request come, and agree on what to do next."""
         payload = b""
-        if jobs is not None:
-            job = jobs.next(interval)
-            payload = job.work.encode() if job else b""
+        wish_ms = 0
+        if self._jobs is None:
+            # A rank that waits inside a collective would keep a core busy.
+            self._control.pause(self._interval_s)
         else:
-            control.pause(interval)
-        warm = time.monotonic() - busy_at < WARM_S
-        wish = round(min(WARM_SYNC_S if warm else config.idle_sync_s, config.idle_sync_s) * 1000)
-        mine = [len(payload), checksum(payload), wish] if jobs is not None else [0, 0, 0]
-        stops, length, crc, next_ms = group.sum([int(control.stopping), *mine])
-        interval = next_ms / 1000
+            self._job = self._jobs.next(self._interval_s)
+            if self._job:
+                payload = replace(self._job.work, chunk=self._chunk).encode()
+            wish_ms = round(self._next_interval() * 1000)
+        stops, length, crc, interval_ms = self._group.sum(
+            [int(self._control.stopping), len(payload), checksum(payload), wish_ms]
+        )
         if stops:
-            if job:
-                job.fail(stopping_error())
-            raise StopRequestedError(control.reason or "another rank was asked to stop")
-        rank.alive("idle", served)
-        if not length:
-            continue
-        work = Work.decode(group.share(payload, length, crc))
-        served += 1
-        _serve_one(work, loaded, group, events, rank, jobs, job)
-        busy_at = time.monotonic()
-        interval = min(WARM_SYNC_S, config.idle_sync_s)
+            raise StopRequestedError(self._control.reason or "another rank was asked to stop")
+        self._interval_s = interval_ms / 1000
+        return Work.decode(self._group.share(payload, length, crc)) if length else None
 
+    def _next_interval(self) -> float:
+        warm = self._job is not None or time.monotonic() - self._busy_at < WARM_S
+        return min(WARM_SYNC_S, self._idle_sync_s) if warm else self._idle_sync_s
 
-def _serve_one(
-    work: Work,
-    loaded: Loaded,
-    group: Group,
-    events: Events,
-    rank: Rank,
-    jobs: Jobs | None,
-    job: Job | None,
-) -> None:
-    try:
-        outcome = run(work, loaded.model, group, job or rank)
-    except BaseException:
-        if job:
-            job.fail(stopping_error())
-        raise
-    if jobs and job:
-        jobs.finish(job, outcome.end, outcome.tokens)
-    events.emit(
-        "generated",
-        request=work.request,
-        prompt_tokens=len(work.prompt),
-        tokens=outcome.tokens,
-        prompt_tps=outcome.prompt_tps,
-        generation_tps=outcome.generation_tps,
-        finish_reason=outcome.end.name.lower(),
-    )
+    def _serve(self, work: Work) -> None:
+        outcome = run(work, self._loaded.model, self._group, self._job or self._rank)
+        self._chunk = next_chunk(self._chunk, outcome, len(work.prompt))
+        self._busy_at = time.monotonic()
+        if self._jobs and self._job:
+            self._jobs.finish(self._job, outcome.end, outcome.tokens)
+            self._job = None
+        self._events.emit(
+            "generated",
+            request=work.request,
+            prompt_tokens=len(work.prompt),
+            tokens=outcome.tokens,
+            prompt_tps=outcome.prompt_tps,
+            generation_tps=outcome.generation_tps,
+            finish_reason=outcome.end.name.lower(),
+        )

@@ -1,0 +1,70 @@
+"""A model small enough to be fast on any machine: Qwen3 with random weights and one token per byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.models.qwen3 import Model, ModelArgs
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+CONFIG = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 16,
+    "rms_norm_eps": 1e-6,
+    "vocab_size": 260,
+    "max_position_embeddings": 4096,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "eos_token_id": 257,
+}
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "<|{{ m.role }}|>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def write_tiny_qwen3(folder: Path) -> Path:
+    """Write the model, in two weight files with an index."""
+    folder.mkdir(parents=True)
+    mx.random.seed(7)
+    weights = dict(tree_flatten(Model(ModelArgs.from_dict(CONFIG)).parameters()))
+    # Far from zero, so that different tokens have clearly different logits.
+    weights = {name: mx.random.normal(array.shape) * 0.3 for name, array in sorted(weights.items())}
+    names = list(weights)
+    weight_map = {}
+    for number, part in enumerate((names[:12], names[12:]), 1):
+        file = f"model-{number:05}-of-00002.safetensors"
+        mx.save_safetensors(str(folder / file), {name: weights[name] for name in part})
+        weight_map.update(dict.fromkeys(part, file))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate([*alphabet, "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in list(vocabulary)[256:]])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|end|>",
+        "pad_token": "<|pad|>",
+        "chat_template": TEMPLATE,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def copy(model: Path, to: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(model, to))
