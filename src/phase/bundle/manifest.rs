@@ -118,8 +118,12 @@ impl Manifest {
                 return Err(format!("the manifest may not list {}", file.path));
             }
             // The Mac's file system takes `A` and `a` for the same name.
-            if !seen.insert(file.path.to_lowercase()) {
-                return Err(format!("{} is listed twice (upper and lower case count as the same)", file.path));
+            let same = match self.platform {
+                Platform::MacosArm64 => file.path.to_lowercase(),
+                Platform::LinuxX8664 => file.path.clone(),
+            };
+            if !seen.insert(same) {
+                return Err(format!("{} is listed twice (on a Mac, upper and lower case are the same)", file.path));
             }
             if !matches!(file.mode, 0o644 | 0o755) {
                 return Err(format!("{}: mode {:o} is neither 644 nor 755", file.path, file.mode));
@@ -323,7 +327,9 @@ mod tests {
         write(dir.path(), &changed);
         assert!(verify(dir.path()).expect_err("changed").contains("it was changed"));
         for path in ["../x", "/etc/x", "a/../../x", "a//b", "./a", "", "a\nb", "manifest.json", "venv/x", "BIN/tool"] {
-            let mut bad = good.clone();
+            // Names that differ in case only are one name on a Mac.
+            let platform = if path == "BIN/tool" { Platform::MacosArm64 } else { good.platform };
+            let mut bad = Manifest { platform, ..good.clone() };
             bad.files.push(FileEntry { path: path.into(), size: 0, sha256: String::new(), mode: 0o644 });
             bad.id = bad.content_id();
             assert!(Manifest::parse(&serde_json::to_string(&bad).expect("json")).is_err(), "{path:?}");

@@ -1,7 +1,10 @@
 //! The offline runtime: everything a node needs, in one content-addressed folder.
 
+pub mod archive;
+pub mod locks;
 pub mod manifest;
 pub mod platform;
+pub mod wheel;
 
 pub use manifest::{FileEntry, Manifest};
 pub use platform::Platform;
