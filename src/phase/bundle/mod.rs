@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod locks;
 pub mod manifest;
+pub mod pip;
 pub mod platform;
 pub mod wheel;
 
