@@ -1,13 +1,117 @@
-//! `macluster node`.
+//! `macluster node`: the steps of deploy that run on a node, from the binary that was pushed there.
+//!
+//! Their answers are JSON for the macluster at the desk.
 
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::agent::{Layout, activate, model, python, report};
 use crate::app::App;
+use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::phase::bundle::{Manifest, Platform};
 
 /// Options of `macluster node`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Opts {}
+pub struct Opts {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Step {
+    /// Prove the platform by running here
+    Platform,
+    /// Prove that a folder is exactly its manifest
+    Verify {
+        /// Bundle or release
+        dir: PathBuf,
+    },
+    /// Make a release the active one
+    Activate {
+        #[command(flatten)]
+        place: Place,
+        /// The release; without it nothing is active afterwards
+        #[arg(long)]
+        id: Option<String>,
+    },
+    /// Ask a Python its version
+    Python {
+        /// Put in front of the path first
+        #[arg(long, default_value = "/")]
+        root: String,
+        /// Absolute path
+        path: String,
+    },
+    /// Look at a model folder
+    Model {
+        /// Absolute path
+        dir: PathBuf,
+    },
+    /// Report what the agent says, and whether it lives
+    Status(Place),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Place {
+    /// Put in front of every path
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: String,
+    /// Where releases live
+    #[arg(long, value_name = "DIR", default_value = "/opt/macluster")]
+    install: String,
+}
+
+impl Place {
+    fn layout(&self) -> Layout {
+        Layout::new(&self.root, &self.install)
+    }
+}
+
+#[derive(Serialize)]
+struct PlatformAnswer {
+    schema_version: u32,
+    platform: Option<Platform>,
+    os: &'static str,
+    arch: &'static str,
+    version: &'static str,
+}
 
 /// Runs it.
-pub async fn run(_opts: Opts, _app: &App) -> Outcome {
-    Err(Failure::new(Exit::Unexpected, "not built yet"))
+pub async fn run(opts: Opts, app: &App) -> Outcome {
+    let failed = |why: String| Failure::new(Exit::Unexpected, why);
+    let answer = match opts.step {
+        Step::Platform => json(&PlatformAnswer {
+            schema_version: 1,
+            platform: Platform::host(),
+            os: std::env::consts::OS,
+            arch: std::env::consts::ARCH,
+            version: env!("CARGO_PKG_VERSION"),
+        }),
+        Step::Verify { dir } => {
+            let manifest = Manifest::read(&dir).map_err(failed)?;
+            let total = manifest.total_bytes();
+            let what = "verifying".to_owned();
+            let mut progress = |done| {
+                app.events.emit(Event::Progress { node: None, what: what.clone(), done, total });
+            };
+            manifest.verify(&dir, &["venv"], &mut progress).map_err(failed)?;
+            json(&serde_json::json!({"schema_version": 1, "id": manifest.id, "files": manifest.files.len()}))
+        }
+        Step::Activate { place, id } => {
+            activate::activate(&place.layout(), id.as_deref()).map_err(failed)?;
+            json(&serde_json::json!({"schema_version": 1, "active": id}))
+        }
+        Step::Python { root, path } => json(&python::find(&root, &path).map_err(failed)?),
+        Step::Model { dir } => json(&model::look(&dir).map_err(failed)?),
+        Step::Status(place) => json(&report::report(&place.layout()).map_err(failed)?),
+    };
+    app.printer.out(&answer);
+    Ok(Exit::Ok)
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

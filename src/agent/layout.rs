@@ -1,0 +1,138 @@
+//! Where things lie on a node. The one table of node-side paths of the runtime.
+
+use crate::model::inventory::Paths;
+
+/// launchd's label of the agent.
+pub const AGENT_LABEL: &str = "com.macluster.agent";
+
+/// Paths below `<root><install>`, as the node sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    root: String,
+    install: String,
+}
+
+impl Layout {
+    /// `root` is `/` (or empty) on a real node; `install` is absolute, e.g. `/opt/macluster`.
+    pub fn new(root: &str, install: &str) -> Self {
+        Layout { root: root.trim_end_matches('/').to_owned(), install: install.trim_end_matches('/').to_owned() }
+    }
+
+    /// The same places without the root: for programs, before which the remote itself puts the root.
+    #[must_use]
+    pub fn unrooted(&self) -> Self {
+        Layout { root: String::new(), install: self.install.clone() }
+    }
+
+    /// The root as an argument: `/` when there is none.
+    pub fn root(&self) -> &str {
+        if self.root.is_empty() { "/" } else { &self.root }
+    }
+
+    /// The install folder without the root, as an argument.
+    pub fn install(&self) -> &str {
+        &self.install
+    }
+
+    /// `<root><install>`.
+    pub fn base(&self) -> String {
+        Paths::rooted(&self.root, &self.install)
+    }
+
+    fn below(&self, path: &str) -> String {
+        format!("{}/{path}", self.base())
+    }
+
+    /// Where a release is received.
+    pub fn staging(&self, id: &str) -> String {
+        self.below(&format!("staging/{id}"))
+    }
+
+    /// An installed release.
+    pub fn release(&self, id: &str) -> String {
+        self.below(&format!("releases/{id}"))
+    }
+
+    /// The link to the active release.
+    pub fn current(&self) -> String {
+        self.below("current")
+    }
+
+    /// Configuration.
+    pub fn etc(&self) -> String {
+        self.below("etc")
+    }
+
+    /// What the engine is told.
+    pub fn rank_file(&self) -> String {
+        self.below("etc/rank.json")
+    }
+
+    /// What the agent is told.
+    pub fn agent_file(&self) -> String {
+        self.below("etc/agent.json")
+    }
+
+    /// The engine's home: empty, its own.
+    pub fn engine_home(&self) -> String {
+        self.below("var/engine")
+    }
+
+    /// State of the running agent.
+    pub fn run(&self) -> String {
+        self.below("var/run")
+    }
+
+    /// What the agent reports.
+    pub fn status_file(&self) -> String {
+        self.below("var/run/status.json")
+    }
+
+    /// The word that lets all engines join at once.
+    pub fn go_file(&self) -> String {
+        self.below("var/run/go")
+    }
+
+    /// Held by the one agent that runs.
+    pub fn lock_file(&self) -> String {
+        self.below("var/run/agent.lock")
+    }
+
+    /// Logs.
+    pub fn log(&self) -> String {
+        self.below("var/log")
+    }
+
+    /// The engine's events and words.
+    pub fn engine_log(&self) -> String {
+        self.below("var/log/engine.log")
+    }
+
+    /// The agent's own words.
+    pub fn agent_log(&self) -> String {
+        self.below("var/log/agent.log")
+    }
+
+    /// The agent's LaunchDaemon.
+    pub fn plist(&self) -> String {
+        Paths::rooted(&self.root, &format!("/Library/LaunchDaemons/{AGENT_LABEL}.plist"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_stands_before_everything_but_a_program() {
+        let real = Layout::new("/", "/opt/macluster");
+        assert_eq!(real.release("ab"), "/opt/macluster/releases/ab");
+        assert_eq!(real.plist(), "/Library/LaunchDaemons/com.macluster.agent.plist");
+        assert_eq!(real.root(), "/");
+        let sim = Layout::new("/tmp/rack/n1/", "/opt/macluster");
+        assert_eq!(sim.status_file(), "/tmp/rack/n1/opt/macluster/var/run/status.json");
+        assert_eq!(sim.plist(), "/tmp/rack/n1/Library/LaunchDaemons/com.macluster.agent.plist");
+        assert_eq!(sim.unrooted().current(), "/opt/macluster/current");
+        assert_eq!(sim.root(), "/tmp/rack/n1");
+    }
+}
