@@ -113,7 +113,7 @@ impl Layout {
         self.below("var/log/agent.log")
     }
 
-    /// The agent's LaunchDaemon.
+    /// The agent's property list for launchd.
     pub fn plist(&self) -> String {
         Paths::rooted(&self.root, &format!("/Library/LaunchDaemons/{AGENT_LABEL}.plist"))
     }

@@ -200,6 +200,14 @@ pub fn safe_path(path: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Relative paths of all files below `dir`, sorted.
+///
+/// # Errors
+/// When one of them is a link or a special file.
+pub fn files(dir: &Path) -> Result<BTreeSet<String>, String> {
+    walk(dir, &[])
+}
+
 /// Relative paths of all files below `dir`; anything that is neither file nor folder is an error.
 fn walk(dir: &Path, ignore: &[&str]) -> Result<BTreeSet<String>, String> {
     let mut files = BTreeSet::new();

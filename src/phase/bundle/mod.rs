@@ -1,11 +1,14 @@
 //! The offline runtime: everything a node needs, in one content-addressed folder.
 
 pub mod archive;
+pub mod build;
 pub mod locks;
 pub mod manifest;
 pub mod pip;
 pub mod platform;
+pub mod sources;
 pub mod wheel;
 
+pub use build::{Built, Request, build, cache_dir};
 pub use manifest::{FileEntry, Manifest};
 pub use platform::Platform;

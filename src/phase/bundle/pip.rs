@@ -21,8 +21,6 @@ const LOWEST: u32 = 11;
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 /// Downloading everything.
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Oldest glibc of the Linux wheels: 2.35, and every older tag that it runs.
-const GLIBC: std::ops::RangeInclusive<u32> = 5..=35;
 
 /// A Python with pip.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +193,9 @@ fn choose(pins: &[Pin], folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
     for entry in entries.flatten() {
         let file = entry.file_name().to_string_lossy().into_owned();
-        if let Some((name, _)) = file.split_once('-').filter(|_| file.ends_with(".whl")) {
+        if let Some((name, _)) =
+            file.split_once('-').filter(|_| Path::new(&file).extension().is_some_and(|e| e == "whl"))
+        {
             by_name.entry(normalise(name)).or_default().push(entry.path());
         }
     }
@@ -210,15 +210,24 @@ fn choose(pins: &[Pin], folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(chosen)
 }
 
-/// Platform tags of pip, best first. pip knows which older macOS a newer one runs, but not so for glibc.
-fn platform_tags(platform: Platform) -> Vec<String> {
+/// Platform tags for pip, best first. pip knows which older macOS a newer one runs; of glibc it knows nothing.
+fn platform_tags(platform: Platform) -> &'static [&'static str] {
     match platform {
-        Platform::MacosArm64 => vec!["macosx_26_0_arm64".into()],
-        Platform::LinuxX8664 => {
-            let mut tags: Vec<String> = GLIBC.rev().map(|n| format!("manylinux_2_{n}_x86_64")).collect();
-            tags.extend(["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"].map(String::from));
-            tags
-        }
+        Platform::MacosArm64 => &["macosx_26_0_arm64"],
+        Platform::LinuxX8664 => &[
+            "manylinux_2_35_x86_64",
+            "manylinux_2_34_x86_64",
+            "manylinux_2_31_x86_64",
+            "manylinux_2_28_x86_64",
+            "manylinux_2_27_x86_64",
+            "manylinux_2_17_x86_64",
+            "manylinux2014_x86_64",
+            "manylinux_2_12_x86_64",
+            "manylinux2010_x86_64",
+            "manylinux_2_5_x86_64",
+            "manylinux1_x86_64",
+            "linux_x86_64",
+        ],
     }
 }
 

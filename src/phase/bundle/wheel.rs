@@ -3,6 +3,7 @@
 //! A pure wheel is a zip of sources with three text files. Writing it here needs no build tool at the desk and
 //! gives the same bytes everywhere: fixed order, time, mode, and no compression (which varies by library).
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
@@ -67,9 +68,9 @@ pub fn pure(pyproject: &str, sources: &[(String, &[u8])]) -> Result<Wheel, Strin
     let mut record = String::new();
     for (path, content) in &members {
         let sum = URL_SAFE_NO_PAD.encode(Sha256::digest(content));
-        record.push_str(&format!("{path},sha256={sum},{}\n", content.len()));
+        let _ = writeln!(record, "{path},sha256={sum},{}", content.len());
     }
-    record.push_str(&format!("{info}/RECORD,,\n"));
+    let _ = writeln!(record, "{info}/RECORD,,");
     let record_path = format!("{info}/RECORD");
     members.push((record_path, record.as_bytes()));
     let bytes = archive(&members).map_err(|e| format!("cannot write the engine's wheel: {e}"))?;
@@ -80,13 +81,13 @@ pub fn pure(pyproject: &str, sources: &[(String, &[u8])]) -> Result<Wheel, Strin
 fn metadata(project: &Project) -> String {
     let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", project.name, project.version);
     if let Some(summary) = &project.description {
-        text.push_str(&format!("Summary: {summary}\n"));
+        let _ = writeln!(text, "Summary: {summary}");
     }
     if let Some(python) = &project.requires_python {
-        text.push_str(&format!("Requires-Python: {python}\n"));
+        let _ = writeln!(text, "Requires-Python: {python}");
     }
     for dependency in &project.dependencies {
-        text.push_str(&format!("Requires-Dist: {dependency}\n"));
+        let _ = writeln!(text, "Requires-Dist: {dependency}");
     }
     text
 }
