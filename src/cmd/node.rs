@@ -80,6 +80,7 @@ struct PlatformAnswer {
 }
 
 /// Runs it.
+#[allow(clippy::unused_async, reason = "every command's `run` is one")]
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let failed = |why: String| Failure::new(Exit::Unexpected, why);
     let answer = match opts.step {
