@@ -1,7 +1,7 @@
 //! All printing. Data goes to standard output, everything else to standard error.
 
-pub mod plan;
 pub mod bundle;
+pub mod plan;
 pub mod printer;
 pub mod progress;
 pub mod prompt;
