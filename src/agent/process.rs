@@ -4,8 +4,8 @@ use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group, test_kill_process_group};
 use std::os::unix::process::ExitStatusExt;
-use tokio::io::{AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncRead, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 
 use super::config::{AgentFile, RankFile};
@@ -28,6 +28,9 @@ pub struct Engine {
     pub child: Child,
     /// Its lines.
     pub lines: mpsc::Receiver<(Stream, Vec<u8>)>,
+    /// Open as long as the agent lives: its end tells the engine to stop. Kept apart from `child`, which would
+    /// close it when it is waited for.
+    stdin: Option<ChildStdin>,
     pid: u32,
 }
 
@@ -72,12 +75,21 @@ impl Engine {
         if let Some(err) = child.stderr.take() {
             read(err, Stream::Err, sender);
         }
-        Ok(Engine { child, lines, pid })
+        let stdin = child.stdin.take();
+        Ok(Engine { child, lines, stdin, pid })
     }
 
     /// Its process id, which is its group's too.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Lets it join the others. An engine that has just ended says so by itself.
+    pub async fn go(&mut self) {
+        if let Some(stdin) = &mut self.stdin {
+            let _ = stdin.write_all(b"go\n").await;
+            let _ = stdin.flush().await;
+        }
     }
 
     /// Asks it to stop: it tells the other ranks, and all leave their collectives at the same step.

@@ -221,11 +221,8 @@ impl Agent<'_> {
     }
 
     async fn go(&mut self) {
-        use tokio::io::AsyncWriteExt;
-        let Some(stdin) = self.engine.as_mut().and_then(|e| e.child.stdin.as_mut()) else { return };
-        // An engine that has just ended says so by itself.
-        let _ = stdin.write_all(b"go\n").await;
-        let _ = stdin.flush().await;
+        let Some(engine) = &mut self.engine else { return };
+        engine.go().await;
         self.status.enter(State::Joining, Timestamp::now());
         self.deadline = Some(Instant::now() + self.start_limit + READY_GRACE);
         self.note("go");

@@ -1,6 +1,7 @@
 //! All integration tests in one binary.
 #![allow(unreachable_pub, reason = "a test binary has no outside")]
 
+mod agent;
 mod floors;
 mod inventory;
 mod mesh;
