@@ -1,13 +1,132 @@
 //! `macluster sim`.
 
+use std::path::PathBuf;
+
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::app::App;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::sim::{Fault, FaultAt, MODELS, Rack, RackError};
 
 /// Options of `macluster sim`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Opts {}
+pub struct Opts {
+    /// Keep the rack in this folder, new or empty [default: a temporary one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How many Mac Studio M3 Ultra, fully cabled [default: 3]
+    #[arg(long, value_name = "N", conflicts_with = "models", value_parser = clap::value_parser!(u8).range(1..=6))]
+    nodes: Option<u8>,
+    /// One node per model identifier, e.g. Mac15,14/Mac16,9 (separated by `/`)
+    #[arg(long, value_name = "MODEL/…", value_delimiter = '/')]
+    models: Vec<String>,
+    /// What is wrong with the rack; may be repeated (see --list-faults)
+    #[arg(long = "fault", value_name = "NAME[:NODE[,NODE]]")]
+    faults: Vec<FaultAt>,
+    /// List faults and models, and end
+    #[arg(long)]
+    list_faults: bool,
+    /// A Python of this machine that the nodes may run
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// A model folder (mlx-lm layout) to lay into every node
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// As Macs leave the box: receptacles in the Thunderbolt Bridge, no link addresses (the default)
+    #[arg(long, conflicts_with = "prepared")]
+    stock: bool,
+    /// With the link networks already set up
+    #[arg(long)]
+    prepared: bool,
+    /// Write the inventory's path to this file once the rack answers
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+    /// End when standard input ends
+    #[arg(long, hide = true)]
+    exit_with_stdin: bool,
+}
 
-/// Runs it.
-pub async fn run(_opts: Opts, _app: &App) -> Outcome {
-    Err(Failure::new(Exit::Unexpected, "not built yet"))
+/// Raises the rack, says where it is, and takes it down at Ctrl-C or SIGTERM.
+pub async fn run(opts: Opts, app: &App) -> Outcome {
+    if opts.list_faults {
+        app.printer.out(&catalogue());
+        return Ok(Exit::Ok);
+    }
+    // Before the rack stands: a signal meanwhile must not leave its folder behind.
+    let broken = |e| Failure::new(Exit::Unexpected, format!("cannot wait for signals: {e}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
+
+    let mut builder = Rack::builder().prepared(opts.prepared);
+    if let Some(nodes) = opts.nodes {
+        builder = builder.nodes(usize::from(nodes));
+    }
+    if !opts.models.is_empty() {
+        builder = builder.models(opts.models);
+    }
+    for fault in opts.faults {
+        builder = builder.fault(fault);
+    }
+    if let Some(dir) = opts.dir {
+        builder = builder.dir(dir);
+    }
+    if let Some(python) = opts.python {
+        builder = builder.python(python);
+    }
+    if let Some(model) = opts.model {
+        builder = builder.model(model);
+    }
+    let rack = builder.start().await.map_err(|e| {
+        let exit = if matches!(e, RackError::Description(_)) { Exit::Usage } else { Exit::Unexpected };
+        Failure::new(exit, format!("the simulated rack cannot be raised: {e}"))
+    })?;
+    app.printer.out(&greeting(&rack.inventory.display().to_string(), &rack));
+    if let Some(file) = &opts.ready_file {
+        let text = format!("{}\n", rack.inventory.display());
+        std::fs::write(file, text)
+            .map_err(|e| Failure::new(Exit::Unexpected, format!("{}: {e}", file.display())))?;
+    }
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        () = end_of_input(), if opts.exit_with_stdin => {}
+    }
+    let dir = rack.dir.clone();
+    rack.stop()
+        .await
+        .map_err(|e| Failure::new(Exit::Unexpected, format!("{}: cannot be removed: {e}", dir.display())))?;
+    Ok(Exit::Ok)
+}
+
+async fn end_of_input() {
+    let mut input = tokio::io::stdin();
+    let mut scratch = [0; 256];
+    while input.read(&mut scratch).await.is_ok_and(|n| n > 0) {}
+}
+
+fn greeting(inventory: &str, rack: &crate::sim::RunningRack) -> String {
+    let quoted = crate::model::command::quote(inventory);
+    let mut text = format!("A simulated rack of {} is up. Its inventory: {inventory}\n", rack.nodes.len());
+    for node in &rack.nodes {
+        text += &format!("  {:<12} ssh port {}\n", node.node.name, node.address.port());
+    }
+    text += "\nIn another terminal:\n";
+    for line in ["doctor", "cabling", "network plan", "network apply", "checklist"] {
+        text += &format!("  macluster -f {quoted} {line}\n");
+    }
+    text + "\nCtrl-C takes it down.\n"
+}
+
+fn catalogue() -> String {
+    let mut text = String::from("Faults (--fault NAME, NAME:NODE, or for cables NAME:NODE,NODE):\n");
+    for fault in Fault::all() {
+        text += &format!("  {:<18} {}\n", fault.name(), fault.description());
+    }
+    text += "\nModels (--models):\n";
+    for model in MODELS {
+        let ports = model.ports.len();
+        text += &format!("  {:<10} {}, {}, {ports} × Thunderbolt {}\n", model.id, model.name, model.chip, model.generation);
+    }
+    text
 }

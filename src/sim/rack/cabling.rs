@@ -1,0 +1,80 @@
+//! Which receptacle is cabled to which: a full mesh, from the first receptacle that may be used.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+use super::super::models::{self, Model};
+use super::super::state::{Cable, Inet, NodeState, Plug, RackState, SeenBy};
+use super::RackError;
+
+/// Node names: the model's prefix, counted per prefix.
+pub(super) fn names(models: &[&Model]) -> Vec<String> {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut name = |m: &&Model| {
+        seen.push(m.prefix);
+        format!("{}-{}", m.prefix, seen.iter().filter(|p| **p == m.prefix).count())
+    };
+    models.iter().map(&mut name).collect()
+}
+
+/// The models by identifier.
+pub(super) fn models(ids: &[String]) -> Result<Vec<&'static Model>, RackError> {
+    if ids.is_empty() {
+        return Err(RackError::Description("a rack needs at least one node".to_owned()));
+    }
+    let one = |id: &String| {
+        models::find(id).ok_or_else(|| {
+            let known: Vec<&str> = models::MODELS.iter().map(|m| m.id).collect();
+            RackError::Description(format!("no Mac is called `{id}` here; known: {}", known.join(" ")))
+        })
+    };
+    ids.iter().map(one).collect()
+}
+
+/// A full mesh: node i uses its receptacles in the order of its peers.
+pub(super) fn mesh(models: &[&Model], names: &[String]) -> Result<Vec<Cable>, RackError> {
+    let mut next: Vec<u32> = models.iter().map(|m| m.first_usable_receptacle()).collect();
+    let mut cables = Vec::new();
+    for a in 0..models.len() {
+        for b in a + 1..models.len() {
+            let speed = if models[a].generation >= 5 && models[b].generation >= 5 { 80 } else { 40 };
+            let mut plug = |n: usize| -> Result<Plug, RackError> {
+                let receptacle = next[n];
+                let last = u32::try_from(models[n].ports.len()).unwrap_or(0);
+                if receptacle > last {
+                    return Err(RackError::Description(format!(
+                        "{} ({}) has not enough receptacles for a full mesh of {}",
+                        names[n],
+                        models[n].id,
+                        models.len()
+                    )));
+                }
+                next[n] += 1;
+                Ok(Plug { node: names[n].clone(), receptacle })
+            };
+            cables.push(Cable { a: plug(a)?, b: plug(b)?, gbps: speed, dock: None, seen_by: SeenBy::Both });
+        }
+    }
+    Ok(cables)
+}
+
+/// Takes every receptacle out of the bridge and gives each link between two nodes a /30 of 10.254.0.0/16.
+pub(super) fn prepare(rack: &RackState, states: &mut [NodeState]) {
+    for state in states.iter_mut() {
+        for interface in &mut state.interfaces {
+            interface.members.clear();
+        }
+    }
+    let base = u32::from(Ipv4Addr::new(10, 254, 0, 0));
+    for (n, cable) in (0..).zip(&rack.cables) {
+        let Ok(network) = Ipv4Net::new(Ipv4Addr::from(base + 4 * n), 30) else { continue };
+        for (plug, address) in [&cable.a, &cable.b].into_iter().zip(network.hosts()) {
+            let Some(state) = states.iter_mut().find(|s| s.name == plug.node) else { continue };
+            let Some(name) = state.receptacle(plug.receptacle).map(|r| r.interface.clone()) else { continue };
+            if let Some(interface) = state.interface_mut(&name) {
+                interface.inet.push(Inet { address, prefix: 30 });
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A rack's folder: where a node's files and state are, read and changed under a lock that holds across processes.
+//!
+//! `<dir>/rack.json`, `<dir>/state/<node>.json`, `<dir>/nodes/<node>/` (the node's file system), `<dir>/tripwire.log`.
+//! The state lies outside the node's file system: a Mac has no such file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::state::{NodeState, RackState};
+
+/// One node of a rack's folder.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The rack's folder, without symbolic links in it.
+    pub dir: PathBuf,
+    /// The node's name.
+    pub name: String,
+    /// The node's `/`, without symbolic links in it.
+    pub root: PathBuf,
+}
+
+impl Node {
+    /// A node of the rack in `dir`, which must be free of symbolic links.
+    pub fn of(dir: &Path, name: &str) -> Node {
+        Node { dir: dir.to_owned(), name: name.to_owned(), root: dir.join("nodes").join(name) }
+    }
+
+    /// The node whose file system holds `path`, found by looking upwards; none outside every rack.
+    pub fn containing(path: &Path) -> Option<Node> {
+        path.ancestors().find_map(|root| {
+            let name = root.file_name()?.to_str()?;
+            let nodes = root.parent()?;
+            let dir = nodes.parent()?;
+            let is_node = nodes.file_name()? == "nodes"
+                && dir.join("rack.json").is_file()
+                && dir.join("state").join(format!("{name}.json")).is_file();
+            if !is_node {
+                return None;
+            }
+            Some(Node::of(&fs::canonicalize(dir).ok()?, name))
+        })
+    }
+
+    /// Another node of the same rack.
+    pub fn sibling(&self, name: &str) -> Node {
+        Node::of(&self.dir, name)
+    }
+
+    /// A node-side absolute path (`/bin/ls`) as a path of this machine.
+    pub fn rooted(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// The rack.
+    pub fn rack(&self) -> io::Result<RackState> {
+        read_json(&self.dir.join("rack.json"))
+    }
+
+    /// The node's state as it is now.
+    pub fn load(&self) -> io::Result<NodeState> {
+        // Writers replace the file by renaming, so a reader needs no lock.
+        read_json(&self.state_file())
+    }
+
+    /// Changes the state; concurrent changes of other threads and processes wait.
+    pub fn update<T>(&self, change: impl FnOnce(&mut NodeState) -> T) -> io::Result<T> {
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(self.lock_file())?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
+        let mut state = self.load()?;
+        let result = change(&mut state);
+        write_json(&self.state_file(), &state)?;
+        Ok(result)
+    }
+
+    /// Records that something tried to reach beyond the node.
+    pub fn trip(&self, what: &str) {
+        let line = format!("{}: {}\n", self.name, what.escape_debug());
+        let file = OpenOptions::new().create(true).append(true).open(self.dir.join("tripwire.log"));
+        // A lost line would hide a defect, but there is nobody to tell it to: the refusal itself stands.
+        let _ = file.and_then(|mut f| f.write_all(line.as_bytes()));
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.dir.join("state").join(format!("{}.json", self.name))
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.dir.join("state").join(format!("{}.lock", self.name))
+    }
+}
+
+/// Reads a JSON file.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let text = fs::read(path)?;
+    serde_json::from_slice(&text).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display())))
+}
+
+/// Replaces a JSON file in one step.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(&text)?;
+    file.persist(path).map(drop::<File>).map_err(|e| e.error)
+}
