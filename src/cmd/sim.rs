@@ -84,8 +84,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     app.printer.out(&greeting(&rack.inventory.display().to_string(), &rack));
     if let Some(file) = &opts.ready_file {
         let text = format!("{}\n", rack.inventory.display());
-        std::fs::write(file, text)
-            .map_err(|e| Failure::new(Exit::Unexpected, format!("{}: {e}", file.display())))?;
+        std::fs::write(file, text).map_err(|e| Failure::new(Exit::Unexpected, format!("{}: {e}", file.display())))?;
     }
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -126,7 +125,8 @@ fn catalogue() -> String {
     text += "\nModels (--models):\n";
     for model in MODELS {
         let ports = model.ports.len();
-        text += &format!("  {:<10} {}, {}, {ports} × Thunderbolt {}\n", model.id, model.name, model.chip, model.generation);
+        text +=
+            &format!("  {:<10} {}, {}, {ports} × Thunderbolt {}\n", model.id, model.name, model.chip, model.generation);
     }
     text
 }

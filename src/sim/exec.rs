@@ -16,11 +16,11 @@ use super::store::Node;
 use super::tools::{self, Call, Exec};
 
 /// A chunk of output: `true` for standard error.
-pub type Chunk = (bool, Vec<u8>);
+pub(super) type Chunk = (bool, Vec<u8>);
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(super) enum Ended {
     /// With this status.
     Status(u32),
     /// By this signal number.
@@ -29,7 +29,7 @@ pub enum Ended {
 
 /// What a session gives every command.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub(super) struct Session {
     /// The node.
     pub node: Node,
     /// Environment.
@@ -40,7 +40,7 @@ pub struct Session {
 
 /// Standard input as it arrives, for a thread or a task.
 #[derive(Debug)]
-pub struct Input {
+pub(super) struct Input {
     queue: mpsc::Receiver<Vec<u8>>,
     rest: Vec<u8>,
     used: usize,
@@ -48,7 +48,7 @@ pub struct Input {
 
 impl Input {
     /// Input that comes through a queue; its end is the end of the file.
-    pub fn new(queue: mpsc::Receiver<Vec<u8>>) -> Self {
+    pub(super) fn new(queue: mpsc::Receiver<Vec<u8>>) -> Self {
         Input { queue, rest: Vec::new(), used: 0 }
     }
 
@@ -71,7 +71,7 @@ impl Read for Input {
                 None => return Ok(0),
             }
         }
-        let n = (&self.rest[self.used..]).read(buf)?;
+        let n = Read::read(&mut &self.rest[self.used..], buf)?;
         self.used += n;
         Ok(n)
     }
@@ -104,7 +104,7 @@ impl Write for Output {
 }
 
 /// Runs a command line to its end.
-pub async fn run_line(
+pub(super) async fn run_line(
     session: Arc<Session>,
     line: String,
     mut input: Input,

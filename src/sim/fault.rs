@@ -118,8 +118,7 @@ impl FromStr for FaultAt {
             let nearest = TABLE.iter().map(|(_, n, _)| *n).min_by_key(distance).unwrap_or_default();
             return Err(format!("no fault is called `{name}`; the nearest is `{nearest}` (see --list-faults)"));
         };
-        let nodes: Vec<String> =
-            nodes.split([',', ':']).filter(|n| !n.is_empty()).map(str::to_owned).collect();
+        let nodes: Vec<String> = nodes.split([',', ':']).filter(|n| !n.is_empty()).map(str::to_owned).collect();
         let most = if fault.takes_a_pair() { 2 } else { 1 };
         if nodes.len() > most {
             return Err(format!("`{name}` takes at most {most} node{}", if most == 1 { "" } else { "s" }));

@@ -8,7 +8,7 @@ fn bytes(seed: &str) -> [u8; 32] {
 }
 
 /// An upper-case version 4 UUID.
-pub fn uuid(seed: &str) -> String {
+pub(super) fn uuid(seed: &str) -> String {
     let mut b = bytes(seed);
     b[6] = (b[6] & 0x0f) | 0x40;
     b[8] = (b[8] & 0x3f) | 0x80;
@@ -17,26 +17,26 @@ pub fn uuid(seed: &str) -> String {
 }
 
 /// `n` lower-case hexadecimal digits.
-pub fn hex_digits(seed: &str, n: usize) -> String {
+pub(super) fn hex_digits(seed: &str, n: usize) -> String {
     let mut text = hex::encode(bytes(seed));
     text.truncate(n);
     text
 }
 
 /// A serial number of ten characters, as newer Macs have it.
-pub fn serial(seed: &str) -> String {
+pub(super) fn serial(seed: &str) -> String {
     const ALPHABET: &[u8] = b"CDFGHJKLMNPQRTVWXY0123456789";
     bytes(seed).iter().take(10).map(|b| char::from(ALPHABET[usize::from(*b) % ALPHABET.len()])).collect()
 }
 
 /// A locally administered hardware address whose last byte is given.
-pub fn mac(seed: &str, first: u8, last: u8) -> String {
+pub(super) fn mac(seed: &str, first: u8, last: u8) -> String {
     let b = bytes(seed);
     format!("{first:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{last:02x}", b[0], b[1], b[2], b[3])
 }
 
 /// The EUI-64 link-local address of a hardware address.
-pub fn eui64(mac: &str) -> Option<std::net::Ipv6Addr> {
+pub(super) fn eui64(mac: &str) -> Option<std::net::Ipv6Addr> {
     let mut b = [0u8; 6];
     let mut parts = mac.split(':');
     for slot in &mut b {
@@ -56,14 +56,14 @@ pub fn eui64(mac: &str) -> Option<std::net::Ipv6Addr> {
 }
 
 /// A random-looking link-local address, as macOS makes ("secured").
-pub fn secured_link_local(seed: &str) -> std::net::Ipv6Addr {
+pub(super) fn secured_link_local(seed: &str) -> std::net::Ipv6Addr {
     let b = bytes(seed);
     let word = |i: usize| u16::from_be_bytes([b[i], b[i + 1]]);
     std::net::Ipv6Addr::new(0xfe80, 0, 0, 0, word(0), word(2), word(4), word(6))
 }
 
 /// A hardware address without zero padding, as `arp`, `ndp` and `netstat` print it.
-pub fn unpadded(mac: &str) -> String {
+pub(super) fn unpadded(mac: &str) -> String {
     let short = |part: &str| match part.trim_start_matches('0') {
         "" => "0".to_owned(),
         rest => rest.to_owned(),

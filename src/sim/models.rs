@@ -129,7 +129,7 @@ const fn laptop(
 }
 
 /// The model of that identifier.
-pub fn find(id: &str) -> Option<&'static Model> {
+pub(super) fn find(id: &str) -> Option<&'static Model> {
     MODELS.iter().find(|m| m.id == id)
 }
 
@@ -164,10 +164,7 @@ impl Model {
                 memory_gb: self.memory_gb,
                 serial: ids::serial(&format!("{seed}/serial")),
                 platform_uuid: ids::uuid(&format!("{seed}/platform")),
-                provisioning_udid: format!(
-                    "00006032-{}",
-                    ids::hex_digits(&format!("{seed}/udid"), 16).to_uppercase()
-                ),
+                provisioning_udid: format!("00006032-{}", ids::hex_digits(&format!("{seed}/udid"), 16).to_uppercase()),
                 boot_rom: "18000.140.11".to_owned(),
             },
             os: Os {
@@ -176,7 +173,11 @@ impl Model {
                 build: "25G83".to_owned(),
                 darwin: "25.6.0".to_owned(),
             },
-            boot: Boot { seconds: 1_790_000_000 + i64::from(slot) * 37, micros: 104_729, session: ids::uuid(&format!("{seed}/boot/1")) },
+            boot: Boot {
+                seconds: 1_790_000_000 + i64::from(slot) * 37,
+                micros: 104_729,
+                session: ids::uuid(&format!("{seed}/boot/1")),
+            },
             rdma: Rdma { enabled: true, ipv4_gid_index: 1, max_qp: 10 },
             interfaces: self.interfaces(&seed, slot),
             hardware_ports: self.hardware_ports(),

@@ -8,7 +8,7 @@ use super::store::{Node, read_json, write_json};
 
 /// A process the simulator started for a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub(super) struct Started {
     /// Process id, also its group's.
     pub pid: u32,
     /// Command line.
@@ -24,7 +24,7 @@ fn file(node: &Node) -> std::path::PathBuf {
 }
 
 /// Processes recorded as started and not yet as ended.
-pub fn recorded(node: &Node) -> Vec<Started> {
+pub(super) fn recorded(node: &Node) -> Vec<Started> {
     read_json(&file(node)).unwrap_or_default()
 }
 
@@ -41,12 +41,12 @@ fn change(node: &Node, edit: impl FnOnce(&mut Vec<Started>)) {
 }
 
 /// Records a start.
-pub fn started(node: &Node, pid: u32, argv: &[String], uid: u32) {
+pub(super) fn started(node: &Node, pid: u32, argv: &[String], uid: u32) {
     let entry = Started { pid, argv: argv.to_vec(), uid, at: jiff::Timestamp::now().as_second() };
     change(node, |list| list.push(entry));
 }
 
 /// Records an end.
-pub fn ended(node: &Node, pid: u32) {
+pub(super) fn ended(node: &Node, pid: u32) {
     change(node, |list| list.retain(|p| p.pid != pid));
 }

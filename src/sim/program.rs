@@ -8,7 +8,7 @@ use super::tools::{self, Tool};
 
 /// What a word stands for on a node.
 #[derive(Clone, Debug)]
-pub enum Resolved {
+pub(super) enum Resolved {
     /// A simulated tool under this name.
     Tool(String, Tool),
     /// A real executable inside the node (or the declared Python).
@@ -20,7 +20,7 @@ pub enum Resolved {
 }
 
 /// Resolves the first word of a command: a bare name along the PATH of an SSH session, else a path.
-pub fn resolve(node: &Node, word: &str, cwd: &Path) -> Resolved {
+pub(super) fn resolve(node: &Node, word: &str, cwd: &Path) -> Resolved {
     if word.contains('/') {
         return at(node, &cwd.join(word));
     }
@@ -71,7 +71,7 @@ fn is_declared_python(node: &Node, target: &Path) -> bool {
 
 /// The path with every folder's symbolic links followed (not those of its last part), if it lies in the node.
 /// Parts that do not exist yet are taken as they are.
-pub fn inside(node: &Node, path: &Path) -> Option<PathBuf> {
+pub(super) fn inside(node: &Node, path: &Path) -> Option<PathBuf> {
     // The root itself may be named through a link (macOS: /tmp is one), so only the real place counts.
     let name = match path.components().next_back()? {
         Component::Normal(name) => Some(name.to_owned()),

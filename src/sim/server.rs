@@ -21,7 +21,7 @@ const MAX_SESSIONS: usize = 10;
 
 /// What a server needs.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub(super) struct Setup {
     /// The node it leads to.
     pub node: Node,
     /// Login user.
@@ -33,7 +33,7 @@ pub struct Setup {
 }
 
 /// Serves connections until `stop` changes.
-pub async fn serve(setup: Setup, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+pub(super) async fn serve(setup: Setup, listener: TcpListener, mut stop: watch::Receiver<bool>) {
     let config = Arc::new(Config {
         methods: MethodSet::from(&[MethodKind::PublicKey][..]),
         auth_rejection_time: Duration::from_millis(5),
@@ -108,8 +108,7 @@ impl Client {
     /// The environment of a command: nothing of this machine's own.
     fn environment(&self, extra: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let node = &self.setup.node;
-        let path: Vec<String> =
-            super::tools::PATH_DIRS.iter().map(|d| node.rooted(d).display().to_string()).collect();
+        let path: Vec<String> = super::tools::PATH_DIRS.iter().map(|d| node.rooted(d).display().to_string()).collect();
         let user = &self.setup.user;
         let (peer, local) = (self.peer, self.local);
         let mut env: BTreeMap<String, String> = [
@@ -283,11 +282,7 @@ async fn run(work: Arc<Session>, line: String, channel: Channel<Msg>, slot: Slot
     let writer = tokio::spawn(async move {
         while let Some((error, bytes)) = chunks.recv().await {
             let send = async {
-                if error {
-                    outgoing.extended_data_bytes(1, bytes).await
-                } else {
-                    outgoing.data_bytes(bytes).await
-                }
+                if error { outgoing.extended_data_bytes(1, bytes).await } else { outgoing.data_bytes(bytes).await }
             };
             // A window that nobody opens any more must not hold the command.
             tokio::select! {

@@ -5,7 +5,7 @@
 
 /// Why a line was not run: zsh's words and status, or the simulator's own for what it does not offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(super) struct Refusal {
     /// For standard error.
     pub message: String,
     /// Exit status.
@@ -13,7 +13,7 @@ pub struct Refusal {
 }
 
 /// Splits a command line as zsh does, quotes and backslashes included.
-pub fn split(line: &str) -> Result<Vec<String>, Refusal> {
+pub(super) fn split(line: &str) -> Result<Vec<String>, Refusal> {
     if let Some(refusal) = interpreted(line) {
         return Err(refusal);
     }
@@ -49,7 +49,9 @@ fn interpreted(line: &str) -> Option<Refusal> {
                 let rest: String = chars.take_while(|c| !c.is_whitespace()).collect();
                 return Some(Refusal { message: format!("zsh:1: no matches found: {word}{c}{rest}"), status: 1 });
             }
-            (None, ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '\n' | '{' | '}' | '^') => return parse_error(c),
+            (None, ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '\n' | '{' | '}' | '^') => {
+                return parse_error(c);
+            }
             (None, '~' | '=' | '#' | '!') if word_start => return parse_error(c),
             (None, _) => {}
         }

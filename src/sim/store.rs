@@ -96,7 +96,8 @@ impl Node {
 /// Reads a JSON file.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     let text = fs::read(path)?;
-    serde_json::from_slice(&text).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display())))
+    serde_json::from_slice(&text)
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display())))
 }
 
 /// Replaces a JSON file in one step.

@@ -104,9 +104,7 @@ impl World {
                 let far = state.receptacle_of(&interface.name).and_then(|r| self.far(&state.name, r.id));
                 interface.up && far.is_some_and(|f| f.cable.seen_by == SeenBy::Both)
             }
-            Kind::Bridge => {
-                interface.members.iter().filter_map(|m| state.interface(m)).any(|m| self.carrier(state, m))
-            }
+            Kind::Bridge => interface.members.iter().filter_map(|m| state.interface(m)).any(|m| self.carrier(state, m)),
             // Only the management interface is connected; Wi-Fi of a desktop is not.
             Kind::Ethernet | Kind::Wifi => interface.up && !interface.inet.is_empty(),
             Kind::Awdl | Kind::Loopback => true,

@@ -8,4 +8,5 @@ mod mesh;
 mod parse;
 mod ranks;
 mod ssh;
+mod sim;
 mod support;

@@ -15,7 +15,9 @@ pub(super) fn apply(faults: &[FaultAt], rack: &mut RackState, states: &mut [Node
     for at in faults {
         if let Some(unknown) = at.nodes.iter().find(|n| !rack.nodes.contains(n)) {
             let known = rack.nodes.join(", ");
-            return Err(RackError::Description(format!("fault `{at}`: no node is called `{unknown}` (there are {known})")));
+            return Err(RackError::Description(format!(
+                "fault `{at}`: no node is called `{unknown}` (there are {known})"
+            )));
         }
         if at.fault.takes_a_pair() {
             between(at, rack, states)?;
@@ -43,7 +45,8 @@ fn between(at: &FaultAt, rack: &mut RackState, states: &[NodeState]) -> Result<(
         Fault::DuplicateCable => {
             let mut second = rack.cables[position].clone();
             for plug in [&mut second.a, &mut second.b] {
-                plug.receptacle = free(rack, states, &plug.node).ok_or_else(|| description(at, "no receptacle is free"))?;
+                plug.receptacle =
+                    free(rack, states, &plug.node).ok_or_else(|| description(at, "no receptacle is free"))?;
             }
             rack.cables.push(second);
         }
@@ -85,9 +88,7 @@ fn between(at: &FaultAt, rack: &mut RackState, states: &[NodeState]) -> Result<(
 /// The lowest receptacle without a cable, receptacle 1 last (it is excluded on a Mac Studio).
 fn free(rack: &RackState, states: &[NodeState], node: &str) -> Option<u32> {
     let state = states.iter().find(|s| s.name == node)?;
-    let used = |id: u32| {
-        rack.cables.iter().flat_map(|c| [&c.a, &c.b]).any(|p| p.node == node && p.receptacle == id)
-    };
+    let used = |id: u32| rack.cables.iter().flat_map(|c| [&c.a, &c.b]).any(|p| p.node == node && p.receptacle == id);
     let mut ids: Vec<u32> = state.receptacles.iter().map(|r| r.id).collect();
     ids.sort_by_key(|id| (*id == 1, *id));
     ids.into_iter().find(|id| !used(*id))

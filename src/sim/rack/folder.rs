@@ -97,7 +97,10 @@ fn place(plan: &Builder) -> Result<(PathBuf, Option<tempfile::TempDir>), RackErr
     let prepare = || -> io::Result<PathBuf> {
         fs::create_dir_all(dir)?;
         if fs::read_dir(dir)?.next().is_some() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder is not empty; a rack starts in a new one"));
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the folder is not empty; a rack starts in a new one",
+            ));
         }
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
         fs::canonicalize(dir)

@@ -155,8 +155,9 @@ impl Builder {
         let mut tasks = JoinSet::new();
         let mut nodes = Vec::new();
         let mut reserved = Vec::new();
+        let last = built.last().to_owned();
         for host in built.hosts {
-            let unreachable = faults::hits(&faults, Fault::Unreachable, &host.node.name, built.last());
+            let unreachable = faults::hits(&faults, Fault::Unreachable, &host.node.name, &last);
             let address = if unreachable {
                 let (address, socket) = ports::closed().map_err(RackError::Listen)?;
                 reserved.push(socket);

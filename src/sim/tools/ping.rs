@@ -103,7 +103,8 @@ fn statistics(call: &mut Call<'_>, target: Ipv4Addr, sent: u32, times: &[f64]) -
     let variance = times.iter().map(|t| (t - average).powi(2)).sum::<f64>() / f64::from(received);
     let (least, most) = times.iter().fold((f64::MAX, 0.0_f64), |(l, m), t| (l.min(*t), m.max(*t)));
     let deviation = variance.sqrt();
-    writeln!(call.out, "round-trip min/avg/max/stddev = {least:.3}/{average:.3}/{most:.3}/{deviation:.3} ms").map(|()| 0)
+    writeln!(call.out, "round-trip min/avg/max/stddev = {least:.3}/{average:.3}/{most:.3}/{deviation:.3} ms")
+        .map(|()| 0)
 }
 
 fn sleep(call: &Call<'_>, pause: Duration, end: Option<Instant>) {

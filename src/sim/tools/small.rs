@@ -37,7 +37,9 @@ pub(super) fn id(call: &mut Call<'_>) -> io::Result<i32> {
         (_, true, true) => group.to_owned(),
         (_, true, false) => gid.to_string(),
         _ if root => "uid=0(root) gid=0(wheel) groups=0(wheel),1(daemon),80(admin)".to_owned(),
-        _ => format!("uid={}({user}) gid=20(staff) groups=20(staff),12(everyone),61(localaccounts),80(admin)", call.uid),
+        _ => {
+            format!("uid={}({user}) gid=20(staff) groups=20(staff),12(everyone),61(localaccounts),80(admin)", call.uid)
+        }
     };
     writeln!(call.out, "{text}").map(|()| 0)
 }

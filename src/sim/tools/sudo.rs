@@ -82,7 +82,8 @@ fn parse(args: &[String]) -> Result<Options, String> {
     if options.command.is_empty() && !forget { Err(USAGE.to_owned()) } else { Ok(options) }
 }
 
-const USAGE: &str = "usage: sudo -h | -K | -k | -V\nusage: sudo [-ABbEHknPS] [-p prompt] [-u user] [VAR=value] [command [arg ...]]";
+const USAGE: &str =
+    "usage: sudo -h | -K | -k | -V\nusage: sudo [-ABbEHknPS] [-p prompt] [-u user] [VAR=value] [command [arg ...]]";
 
 /// Root and NOPASSWD pass. Everybody else is asked first, even who is not in the sudoers file.
 fn permitted(call: &mut Call<'_>, options: &Options, state: &NodeState) -> io::Result<bool> {

@@ -135,13 +135,8 @@ fn value_of(state: &NodeState, name: &str) -> Option<String> {
     })
 }
 
-/// `{ sec = 1790421415, usec = 985376 } Sat Sep 26 06:16:55 2026`, in local time as the tool does.
+/// `{ sec = 1790421415, usec = 985376 } Sat Sep 26 06:16:55 2026`, in local time: the rack's is UTC.
 fn boottime(state: &NodeState) -> String {
-    let at = jiff::Timestamp::from_second(state.boot.seconds).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
-    format!(
-        "{{ sec = {}, usec = {} }} {}",
-        state.boot.seconds,
-        state.boot.micros,
-        at.strftime("%a %b %e %H:%M:%S %Y")
-    )
+    let at = jiff::Timestamp::from_second(state.boot.seconds).unwrap_or_default();
+    format!("{{ sec = {}, usec = {} }} {}", state.boot.seconds, state.boot.micros, at.strftime("%a %b %e %H:%M:%S %Y"))
 }

@@ -73,9 +73,7 @@ fn options(kind: Kind) -> Option<&'static str> {
         Kind::Ethernet => Some("567<RXCSUM,TXCSUM,VLAN_MTU,TSO4,TSO6,AV,CHANNEL_IO>"),
         Kind::Thunderbolt => Some("460<TSO4,TSO6,CHANNEL_IO>"),
         Kind::Bridge => Some("63<RXCSUM,TXCSUM,TSO4,TSO6>"),
-        Kind::Wifi | Kind::AccessPoint | Kind::Awdl => {
-            Some("6460<TSO4,TSO6,CHANNEL_IO,PARTIAL_CSUM,ZEROINVERT_CSUM>")
-        }
+        Kind::Wifi | Kind::AccessPoint | Kind::Awdl => Some("6460<TSO4,TSO6,CHANNEL_IO,PARTIAL_CSUM,ZEROINVERT_CSUM>"),
         Kind::Idle | Kind::Tunnel => None,
     }
 }
@@ -92,7 +90,9 @@ fn addresses(
             let mask = u32::MAX.checked_shl(32 - u32::from(inet.prefix)).unwrap_or(0);
             write!(out, "\tinet {} netmask 0x{mask:08x}", inet.address)?;
             match inet.network() {
-                Some(network) if interface.kind != Kind::Loopback => writeln!(out, " broadcast {}", network.broadcast())?,
+                Some(network) if interface.kind != Kind::Loopback => {
+                    writeln!(out, " broadcast {}", network.broadcast())?
+                }
                 _ => writeln!(out)?,
             }
         }
@@ -116,7 +116,11 @@ fn addresses(
         for inet6 in &interface.inet6 {
             if inet6.address.is_unicast_link_local() {
                 let (address, prefix) = (inet6.address, inet6.prefix);
-                writeln!(out, "\tinet6 {address}%{} prefixlen {prefix} scopeid 0x{:x} ", interface.name, interface.index)?;
+                writeln!(
+                    out,
+                    "\tinet6 {address}%{} prefixlen {prefix} scopeid 0x{:x} ",
+                    interface.name, interface.index
+                )?;
             } else {
                 writeln!(out, "\tinet6 {} prefixlen {} ", inet6.address, inet6.prefix)?;
             }
