@@ -7,6 +7,6 @@ mod inventory;
 mod mesh;
 mod parse;
 mod ranks;
-mod ssh;
 mod sim;
+mod ssh;
 mod support;

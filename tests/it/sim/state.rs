@@ -11,7 +11,10 @@ async fn a_link_comes_up_step_by_step() {
     let two = Client::connect(&rack, &rack.nodes[1]).await;
     // Out of the box: a bridge member, no address, no IPv4 GID; RDMA itself is on.
     let block = one.exec("ifconfig en3").await.expect(0).stdout;
-    assert!(block.starts_with("en3: flags=8963<UP,BROADCAST,SMART,RUNNING,PROMISC,SIMPLEX,MULTICAST> mtu 1500\n"), "{block}");
+    assert!(
+        block.starts_with("en3: flags=8963<UP,BROADCAST,SMART,RUNNING,PROMISC,SIMPLEX,MULTICAST> mtu 1500\n"),
+        "{block}"
+    );
     assert!(!block.contains("inet") && !block.contains("nd6"), "{block}");
     let rdma = one.exec("ibv_devinfo -v -d rdma_en3").await.expect(0).stdout;
     assert!(rdma.contains("PORT_ACTIVE (4)") && !rdma.contains("::ffff"), "{rdma}");
@@ -70,7 +73,10 @@ async fn sudo_asks_as_the_node_says() {
     let ran = client.exec_with("sudo -S -k -p '' -- id -u", b"correct horse\n").await.expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("0\n", ""));
     let ran = client.exec_with("sudo -S true", b"wrong\n").await.expect(1);
-    assert_eq!(ran.stderr, "Password:Sorry, try again.\nPassword:\nsudo: no password was provided\nsudo: 1 incorrect password attempt\n");
+    assert_eq!(
+        ran.stderr,
+        "Password:Sorry, try again.\nPassword:\nsudo: no password was provided\nsudo: 1 incorrect password attempt\n"
+    );
     let ran = client.exec("sudo true").await.expect(1);
     assert!(ran.stderr.starts_with("sudo: a terminal is required"), "{}", ran.stderr);
     rack.stop().await.expect("stops");

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use macluster::sim::{RunningNode, RunningRack};
 use russh::ChannelMsg;
 use russh::client::{self, Handle};
-use russh::keys::{PrivateKeyWithHashAlg, PublicKey, load_secret_key};
+use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate, load_secret_key};
 
 use super::Ran;
 
-struct AnyHost;
+/// Accepts every host key: the keys are the rack's own.
+pub struct AnyHost;
 
 impl client::Handler for AnyHost {
     type Error = russh::Error;
 
-    async fn check_server_key(&mut self, _key: &PublicKey) -> Result<bool, Self::Error> {
+    async fn check_server_key(&mut self, _key: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
         Ok(true)
     }
 }
