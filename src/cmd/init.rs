@@ -25,6 +25,7 @@ pub struct Opts {
 }
 
 /// Runs it.
+#[expect(clippy::unused_async, reason = "commands share one shape")]
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let hosts: Vec<String> = opts.hosts.iter().map(|h| h.trim().to_owned()).collect();
     let text = inventory::starter(&opts.rack, &hosts, opts.user.as_deref());

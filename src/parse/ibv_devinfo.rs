@@ -31,7 +31,7 @@ pub fn parse(output: &str) -> Fact<Vec<RdmaPort>> {
                 .ok_or_else(|| malformed(TOOL, Some(n + 1), format!("expected a GID, found `{}`", excerpt(line))))?;
             device.gids.entry(index).or_insert(gid);
         } else if key == "state" && device.state.is_empty() {
-            device.state = value.split_whitespace().next().unwrap_or_default().to_owned();
+            value.split_whitespace().next().unwrap_or_default().clone_into(&mut device.state);
         } else if key.starts_with("max_")
             && let Some(number) = number(value)
         {

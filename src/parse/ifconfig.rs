@@ -71,20 +71,20 @@ fn inet<'a>(mut tokens: impl Iterator<Item = &'a str>) -> Option<Inet> {
     while let Some(token) = tokens.next() {
         match token {
             "-->" => inet.peer = Some(tokens.next()?.parse().ok()?),
-            "netmask" => inet.prefix = netmask(tokens.next()?)?,
+            // A mask with holes has no prefix length.
+            "netmask" => inet.prefix = ipnet::ipv4_mask_to_prefix(netmask(tokens.next()?)?).ok(),
             _ => {}
         }
     }
     Some(inet)
 }
 
-/// Prefix length of `0xffffff00` or `255.255.255.0`; the inner none is a mask with holes.
-fn netmask(text: &str) -> Option<Option<u8>> {
-    let mask = match text.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-        None => u32::from(text.parse::<Ipv4Addr>().ok()?),
-    };
-    Some(ipnet::ipv4_mask_to_prefix(Ipv4Addr::from(mask)).ok())
+/// `0xffffff00`, or `255.255.255.0` with `-f inet:dotted`.
+fn netmask(text: &str) -> Option<Ipv4Addr> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok().map(Ipv4Addr::from),
+        None => text.parse().ok(),
+    }
 }
 
 /// An IPv6 address without `%en0`.

@@ -26,7 +26,7 @@ pub fn parse(output: &str) -> Fact<Vec<HardwarePort>> {
             }
             ("Device", Some(port)) => {
                 // Empty happens, for ports of network extensions.
-                port.device = value.to_owned();
+                value.clone_into(&mut port.device);
                 open = open.map(|(line, _)| (line, true));
             }
             // `N/A` happens, for ports without an address.

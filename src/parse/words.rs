@@ -30,16 +30,14 @@ pub(super) fn excerpt(text: &str) -> String {
 
 /// A hardware address in lower case with two digits per byte; macOS tools print both `9e:1c:a2:f:30:7b` and padded.
 pub(super) fn mac(text: &str) -> Option<String> {
-    let bytes: Vec<u8> = text
+    let bytes: Vec<String> = text
         .split(':')
         .map(|part| {
-            // `from_str_radix` would take a sign.
             let digits = (1..=2).contains(&part.len()) && part.chars().all(|c| c.is_ascii_hexdigit());
-            digits.then(|| u8::from_str_radix(part, 16).ok())?
+            digits.then(|| format!("{part:0>2}"))
         })
         .collect::<Option<_>>()?;
-    let [a, b, c, d, e, f]: [u8; 6] = bytes.try_into().ok()?;
-    Some(format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))
+    (bytes.len() == 6).then(|| bytes.join(":").to_lowercase())
 }
 
 /// Text without a byte order mark.

@@ -3,6 +3,7 @@
 
 mod agent;
 mod floors;
+mod init;
 mod inventory;
 mod mesh;
 mod parse;

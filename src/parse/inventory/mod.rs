@@ -7,6 +7,7 @@ mod section;
 mod starter;
 mod tree;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 pub use problem::{InventoryError, Place, Problem};
@@ -63,30 +64,31 @@ fn find() -> Result<PathBuf, Failure> {
         .hint("macluster init --hosts HOST,HOST writes one; -f FILE names another"))
 }
 
+/// The file's text. Pipes are read too (`-f <(…)`).
 fn text_of(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let failed = |why: String| Failure::new(Exit::Inventory, format!("{name}: {why}"));
-    let size = std::fs::metadata(path).map_err(|e| {
+    let unread = |e: std::io::Error| {
         let failure = failed(e.to_string());
         if e.kind() == std::io::ErrorKind::NotFound {
             failure.hint("macluster init --hosts HOST,HOST writes one")
         } else {
             failure
         }
-    })?;
-    if !size.is_file() {
-        return Err(failed("expected a file".to_owned()));
+    };
+    if path.is_dir() {
+        return Err(failed("expected a file, found a folder".to_owned()));
     }
-    if size.len() > MAX_BYTES {
-        return Err(failed(format!("{} bytes is no inventory: expected at most {MAX_BYTES}", size.len())));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(unread)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(failed(format!("this is no inventory: expected at most {MAX_BYTES} bytes")));
     }
-    let bytes = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
     String::from_utf8(bytes).map_err(|e| {
         let good = e.utf8_error().valid_up_to();
-        let before = e.as_bytes().get(..good).unwrap_or_default();
-        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-        let tail = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
-        let column = String::from_utf8_lossy(tail).chars().count() + 1;
+        let before = String::from_utf8_lossy(e.as_bytes().get(..good).unwrap_or_default());
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Failure::new(Exit::Inventory, format!("{name}:{line}:{column}: expected UTF-8 text, found other bytes"))
             .hint("save the file as UTF-8")
     })

@@ -55,7 +55,8 @@ pub(super) fn read(text: &str, outside: &Outside<'_>) -> Result<Inventory, Vec<P
     let ssh = ssh(&top, outside, problems);
     let agent = top.section("agent", "agent", problems);
     let agent_port = agent.number("port", (1, 65535), problems).map_or(default::AGENT_PORT, |p| p.value);
-    let nodes = nodes(&top, agent_port, outside, problems);
+    let defaults = Defaults { agent_port, ssh_port: ssh.port, outside };
+    let nodes = nodes(&top, &defaults, problems);
     let pool = pool(&top, nodes.len(), problems);
     let runtime = runtime(&top, problems);
     let paths = paths(&top, problems);
@@ -97,7 +98,14 @@ struct Seen {
     agents: HashMap<(String, u16), (NodeName, Place)>,
 }
 
-fn nodes(top: &Section<'_>, agent_port: u16, outside: &Outside<'_>, problems: &mut Vec<Problem>) -> Vec<Node> {
+/// What a node has when it does not say.
+struct Defaults<'a> {
+    agent_port: u16,
+    ssh_port: Option<u16>,
+    outside: &'a Outside<'a>,
+}
+
+fn nodes(top: &Section<'_>, defaults: &Defaults<'_>, problems: &mut Vec<Problem>) -> Vec<Node> {
     let expected = "a list of nodes, each with `name` and `host`";
     let Some(list) = top.list("nodes", expected, problems) else {
         // A wrong type, or a key that may be meant, has been reported already.
@@ -118,16 +126,10 @@ fn nodes(top: &Section<'_>, agent_port: u16, outside: &Outside<'_>, problems: &m
         return Vec::new();
     }
     let mut seen = Seen::default();
-    list.value.iter().filter_map(|entry| node(entry, agent_port, outside, &mut seen, problems)).collect()
+    list.value.iter().filter_map(|entry| node(entry, defaults, &mut seen, problems)).collect()
 }
 
-fn node(
-    entry: &tree::Node,
-    default_agent_port: u16,
-    outside: &Outside<'_>,
-    seen: &mut Seen,
-    problems: &mut Vec<Problem>,
-) -> Option<Node> {
+fn node(entry: &tree::Node, defaults: &Defaults<'_>, seen: &mut Seen, problems: &mut Vec<Problem>) -> Option<Node> {
     let section = Section::open("nodes", entry, problems);
     if !matches!(entry.value, tree::Value::Map(_)) {
         if entry.value == tree::Value::Null {
@@ -135,6 +137,7 @@ fn node(
         }
         return None;
     }
+    let outside = defaults.outside;
     let base = outside.source.and_then(Path::parent);
     let name = section.checked("name", "the node's name", problems, rules::node_name);
     let host = section.checked("host", "a host name or address", problems, rules::host);
@@ -159,8 +162,8 @@ fn node(
     }
     let (name, host) = (name?, host?);
     let agent_at = agent_port.as_ref().map_or(host.at, |p| p.at);
-    let agent_port = agent_port.map_or(default_agent_port, |p| p.value);
-    unique(&name, &host, port, slot.as_ref(), (agent_port, agent_at), seen, problems);
+    let agent_port = agent_port.map_or(defaults.agent_port, |p| p.value);
+    unique(&name, &host, port.or(defaults.ssh_port), slot.as_ref(), (agent_port, agent_at), seen, problems);
     Some(Node {
         name: name.value,
         host: host.value,

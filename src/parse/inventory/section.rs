@@ -1,7 +1,7 @@
 //! Reads the keys of one mapping: types, unknown and repeated keys.
 
 use super::problem::{Place, Problem};
-use super::tree::{Node, Value};
+use super::tree::{Node, Value, shown};
 
 /// A value that was read, and where.
 #[derive(Clone, Debug)]
@@ -43,7 +43,10 @@ impl<'a> Section<'a> {
         let mut section = Section { path, at: node.at, entries: Vec::new(), unclear: false };
         let map = match &node.value {
             Value::Map(map) => map,
-            Value::Null => return section,
+            Value::Null => {
+                // A file without any value ends, for the YAML reader, behind its comments.
+                return if path.is_empty() { Section::absent(path) } else { section };
+            }
             other => {
                 let keys = list(known(path));
                 let what = match path {
@@ -254,11 +257,6 @@ fn known(path: &str) -> &'static [&'static str] {
 /// `` `a`, `b` `` for messages.
 fn list(words: &[&str]) -> String {
     words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// A key as shown: safe for the terminal, not longer than a line can bear.
-fn shown(name: &str) -> String {
-    crate::model::command::printable(&name.chars().take(60).collect::<String>().replace(['\n', '\t'], " "))
 }
 
 /// The nearest known key: the section where the very word is right, else the one most like it in this section.

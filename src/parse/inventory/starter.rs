@@ -24,17 +24,14 @@ pub fn starter(rack: &str, hosts: &[String], user: Option<&str>) -> String {
     text.push_str(
         "# How the nodes are reached. What is not set here comes from ~/.ssh/config, then from OpenSSH's defaults.\n",
     );
-    match user {
-        Some(user) => {
-            let _ = writeln!(text, "ssh:\n  user: {}", scalar(user));
-            text.push_str(&section_body("  # ", SSH.iter().skip(1)));
-        }
-        None => {
-            text.push_str("# ssh:\n");
-            text.push_str(&section_body("#   ", SSH.iter()));
-        }
+    if let Some(user) = user {
+        let _ = writeln!(text, "ssh:\n  user: {}", scalar(user));
+        text.push_str(&section_body("  # ", SSH.iter().skip(1)));
+    } else {
+        text.push_str("# ssh:\n");
+        text.push_str(&section_body("#   ", SSH.iter()));
     }
-    let _ = write!(text, "{}", rest());
+    text.push_str(&rest());
     text
 }
 
@@ -73,7 +70,7 @@ fn rest() -> String {
         line("python", plain("null"), "absolute path of a Python on the nodes; null = the bundle's"),
         line(
             "api",
-            format!("{{ listen: \"{}\" }}", default::api()),
+            format!("{{ listen: {} }}", default::api()),
             "on rank 0's node; loopback only until there are API keys",
         ),
         line("trust_remote_code", plain("false"), "true lets code that comes with the model run"),

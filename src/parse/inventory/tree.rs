@@ -9,6 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::{MessageFormatter, Spanned};
 
 use super::problem::{Place, Problem};
+use crate::model::command::printable;
 
 /// Nesting allowed in the file; the inventory itself needs three levels.
 const MAX_DEPTH: usize = 24;
@@ -41,11 +42,18 @@ impl Value {
             Value::Bool(b) => format!("`{b}`"),
             Value::Int(i) => format!("the number {i}"),
             Value::Float => "a number".to_owned(),
-            Value::Text(t) => format!("the text `{}`", crate::model::command::printable(t)),
+            Value::Text(t) => format!("the text `{}`", shown(t)),
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a mapping".to_owned(),
         }
     }
+}
+
+/// Text of the file in a message: one line, short, safe to print.
+pub(super) fn shown(text: &str) -> String {
+    let line: String = text.chars().take(60).collect::<String>().replace(['\n', '\t'], " ");
+    let dots = if line.len() < text.len() { "…" } else { "" };
+    format!("{}{dots}", printable(&line))
 }
 
 /// Parses the whole file.
@@ -64,7 +72,8 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
         let error = error.without_snippet();
         let at = error.location().map_or(Place { line: 1, column: 1 }, Place::from);
         let message = serde_yaml::UserMessageFormatter.format_message(error);
-        Problem::new(at, format!("this is not valid YAML: {}", message.trim()))
+        let message = printable(&message.split_whitespace().collect::<Vec<_>>().join(" "));
+        Problem::new(at, format!("this is not valid YAML: {message}"))
     })
 }
 

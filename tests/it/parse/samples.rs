@@ -225,17 +225,14 @@ fn interfaces() {
             .split(' ')
             .collect::<Vec<_>>()
     );
-    let named = |name: &str| all.iter().find(|i| i.name == name).expect("interface");
-    assert_eq!(named("bridge0").members, ["en1", "en2"]);
-    assert_eq!(named("en1").active, Some(false));
-    assert!(named("en1").flags.contains(&"PROMISC".to_owned()) && named("en1").inet6.is_empty());
-    assert_eq!((named("llw0").active, named("gif0").ether.as_deref(), named("stf0").up()), (None, None, false));
-    assert_eq!(named("lo0").inet6.len(), 2);
-    assert_eq!(
-        (named("en0").inet[0].address.to_string().as_str(), named("en0").inet[0].prefix),
-        ("10.34.11.15", Some(19))
-    );
-    let utun = named("utun4").inet[0];
+    let at = |name: &str| all.iter().find(|i| i.name == name).expect("interface");
+    assert_eq!(at("bridge0").members, ["en1", "en2"]);
+    assert_eq!(at("en1").active, Some(false));
+    assert!(at("en1").flags.contains(&"PROMISC".to_owned()) && at("en1").inet6.is_empty());
+    assert_eq!((at("llw0").active, at("gif0").ether.as_deref(), at("stf0").up()), (None, None, false));
+    assert_eq!(at("lo0").inet6.len(), 2);
+    assert_eq!((at("en0").inet[0].address.to_string().as_str(), at("en0").inet[0].prefix), ("10.34.11.15", Some(19)));
+    let utun = at("utun4").inet[0];
     assert_eq!((utun.prefix, utun.peer.map(|p| p.to_string()).as_deref()), (Some(30), Some("198.51.100.153")));
 
     let studio = parse("studio-6port-host-20250926.grepped.txt").expect("sample");
