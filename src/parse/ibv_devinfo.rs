@@ -1,5 +1,6 @@
 //! `ibv_devinfo -v`: state, capabilities and GID table of every RDMA device.
 
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use super::words::{excerpt, malformed, nothing_found};
@@ -14,6 +15,8 @@ const TOOL: &str = "ibv_devinfo";
 /// (TN3205); of several, the first counts.
 pub fn parse(output: &str) -> Fact<Vec<RdmaPort>> {
     let mut devices: Vec<RdmaPort> = Vec::new();
+    // A device printed twice is one device.
+    let mut places: HashMap<String, usize> = HashMap::new();
     let mut current: Option<usize> = None;
     for (n, line) in output.lines().enumerate() {
         let line = line.trim();
@@ -22,7 +25,10 @@ pub fn parse(output: &str) -> Fact<Vec<RdmaPort>> {
             let Some(name) = value.split_whitespace().next() else {
                 return Err(malformed(TOOL, Some(n + 1), "a device without a name"));
             };
-            current = Some(position(&mut devices, name));
+            current = Some(*places.entry(name.to_owned()).or_insert_with(|| {
+                devices.push(device(name));
+                devices.len() - 1
+            }));
             continue;
         }
         let Some(device) = current.and_then(|at| devices.get_mut(at)) else { continue };
@@ -56,13 +62,9 @@ fn split(line: &str) -> Option<(&str, &str)> {
     Some((key.trim(), value.trim()))
 }
 
-/// Where this device stands in the list; a device printed twice is one device.
-fn position(devices: &mut Vec<RdmaPort>, name: &str) -> usize {
-    devices.iter().position(|d| d.device == name).unwrap_or_else(|| {
-        let (gids, caps) = Default::default();
-        devices.push(RdmaPort { device: name.to_owned(), state: String::new(), gids, caps });
-        devices.len() - 1
-    })
+/// A device of which only the name is known.
+fn device(name: &str) -> RdmaPort {
+    RdmaPort { device: name.to_owned(), state: String::new(), gids: BTreeMap::new(), caps: BTreeMap::new() }
 }
 
 /// `[  1]` and its value. Newer tools add `, RoCE v2` or the like behind the address.

@@ -1,0 +1,316 @@
+//! From transcripts to facts: who ran, who did not, and what stood before the output.
+
+use macluster::model::facts::{RdmaSwitch, Session, Sudo};
+use macluster::model::{FactError, FactErrorKind, NodeFacts, Transcript};
+use macluster::parse::assemble::facts;
+use macluster::parse::probe::{self, probes};
+
+use super::fixture;
+
+fn transcript(probe: &str, stdout: &str) -> Transcript {
+    let probe = probes().iter().find(|p| p.id == probe).expect("a probe");
+    Transcript {
+        probe: probe.id.to_owned(),
+        argv: std::iter::once(probe.program).chain(probe.args.iter().copied()).map(str::to_owned).collect(),
+        exit: Some(0),
+        stdout: stdout.to_owned(),
+        stderr: String::new(),
+        truncated: false,
+        error: None,
+    }
+}
+
+/// What a healthy node gives, in the order of the table.
+fn healthy() -> Vec<Transcript> {
+    probes()
+        .iter()
+        .map(|p| match p.id {
+            probe::NOISE | probe::SUDO => transcript(p.id, ""),
+            probe::THUNDERBOLT => transcript(p.id, &fixture("system_profiler.json")),
+            probe::PORTS => transcript(p.id, &fixture("networksetup.txt")),
+            probe::IFCONFIG => transcript(p.id, &fixture("ifconfig.txt")),
+            probe::RDMA_DEVICES => transcript(p.id, &fixture("ibv_devices.txt")),
+            probe::RDMA_PORTS => transcript(p.id, &fixture("ibv_devinfo.txt")),
+            probe::RDMA_SWITCH => transcript(p.id, "enabled\n"),
+            probe::OS => transcript(p.id, &fixture("sw_vers.txt")),
+            probe::SYSCTL => transcript(p.id, &fixture("sysctl.txt")),
+            probe::ROUTES => transcript(p.id, &fixture("netstat.txt")),
+            probe::SESSION => transcript(p.id, "192.0.2.9 51234 192.0.2.61 22\n"),
+            other => panic!("the probe {other} has no fixture"),
+        })
+        .collect()
+}
+
+fn session() -> Session {
+    Session { local_address: "198.51.100.1".parse().ok(), user: Some("tess".to_owned()) }
+}
+
+/// The facts after a change to one transcript.
+fn with(probe: &str, change: impl FnOnce(&mut Transcript)) -> NodeFacts {
+    let mut all = healthy();
+    change(all.iter_mut().find(|t| t.probe == probe).expect("a probe"));
+    facts(&all, session())
+}
+
+#[track_caller]
+fn error<T: std::fmt::Debug>(fact: Result<T, FactError>) -> (FactErrorKind, String) {
+    let error = fact.expect_err("an error");
+    (error.kind, error.to_string())
+}
+
+#[test]
+fn a_healthy_node() {
+    let facts = facts(&healthy(), session());
+    assert_eq!(facts.hardware.expect("hardware").serial, "TESTSERIAL");
+    assert_eq!(facts.os.expect("os").build, "25F770123b");
+    assert_eq!(facts.receptacles.expect("receptacles").len(), 6);
+    assert_eq!(facts.hardware_ports.expect("ports").len(), 11);
+    assert_eq!(facts.interfaces.expect("interfaces").len(), 8);
+    assert_eq!(facts.rdma_switch, Ok(RdmaSwitch::Enabled));
+    assert_eq!(facts.rdma_devices.expect("devices").len(), 3);
+    assert_eq!(facts.rdma_ports.expect("ports").len(), 3);
+    assert_eq!(facts.routes.expect("routes").len(), 12);
+    assert_eq!(facts.sysctl.expect("sysctl")["hw.model"], "Mac15,14");
+    assert_eq!(facts.sudo, Ok(Sudo::Passwordless));
+    assert_eq!(facts.session.local_address, "192.0.2.61".parse().ok());
+    assert_eq!(facts.session.user.as_deref(), Some("tess"));
+    assert_eq!(facts.login_noise, "");
+}
+
+#[test]
+fn the_probes_are_the_agreed_ones() {
+    let lines: Vec<String> = probes().iter().map(|p| format!("{} {} {}", p.id, p.program, p.args.join(" "))).collect();
+    assert_eq!(
+        lines,
+        [
+            "noise /usr/bin/true ",
+            "thunderbolt /usr/sbin/system_profiler SPThunderboltDataType SPHardwareDataType -json",
+            "ports /usr/sbin/networksetup -listallhardwareports",
+            "ifconfig /sbin/ifconfig ",
+            "rdma-devices /usr/bin/ibv_devices ",
+            "rdma-ports /usr/bin/ibv_devinfo -v",
+            "rdma-switch /usr/bin/rdma_ctl status",
+            "os /usr/bin/sw_vers ",
+            "sysctl /usr/sbin/sysctl hw.model hw.memsize kern.boottime kern.bootsessionuuid kern.osversion \
+             net.inet.ip.forwarding iogpu.wired_limit_mb",
+            "routes /usr/sbin/netstat -rn -f inet",
+            "sudo /usr/bin/sudo -n /usr/bin/true",
+            "session /usr/bin/printenv SSH_CONNECTION",
+        ]
+    );
+    assert!(probes().iter().all(|p| !p.sudo && p.timeout.as_secs() > 0));
+}
+
+#[test]
+fn a_login_banner_is_taken_off_every_output() {
+    let clean = facts(&healthy(), session());
+    for banner in [
+        "Welcome to {loft} :: en9: flags=1<UP> mtu 1\nenabled\nhca_id: rdma_en9\n",
+        "Hardware Port: Banner\nDevice: en9\nDestination Gateway Flags Netif\n",
+        "{\"SPThunderboltDataType\": []}\n",
+        "no newline at the end {",
+        "\u{1b}[1mcolours\u{1b}[0m\r\n",
+    ] {
+        let mut all = healthy();
+        for t in &mut all {
+            t.stdout.insert_str(0, banner);
+        }
+        let noisy = facts(&all, session());
+        assert_eq!(noisy.login_noise, banner);
+        assert_eq!(NodeFacts { login_noise: String::new(), ..noisy }, clean, "{banner:?}");
+    }
+}
+
+#[test]
+fn a_banner_that_changes_with_every_login_is_passed_over_too() {
+    let clean = facts(&healthy(), session());
+    let mut all = healthy();
+    for (n, t) in all.iter_mut().enumerate() {
+        t.stdout.insert_str(0, &format!("Login number {n} {{today}}: be kind\n\n"));
+        t.stderr.insert_str(0, &format!("warning {n}\n"));
+    }
+    let noisy = facts(&all, session());
+    assert_eq!(noisy.login_noise, "Login number 0 {today}: be kind\n\n");
+    assert_eq!(NodeFacts { login_noise: String::new(), ..noisy }, clean);
+}
+
+#[test]
+fn commands_that_are_not_there() {
+    for (exit, stderr) in [
+        (Some(127), "zsh:1: no such file or directory: /usr/bin/ibv_devices\n"),
+        (Some(127), "zsh:1: command not found: ibv_devices\n"),
+        (Some(127), ""),
+        (Some(1), "bash: line 1: /usr/bin/ibv_devices: No such file or directory\n"),
+        (Some(1), "bash: ibv_devices: command not found\n"),
+        (Some(2), "sh: 1: /usr/bin/ibv_devices: not found\n"),
+        (Some(1), "fish: Unknown command: /usr/bin/ibv_devices\n"),
+        (Some(1), "sudo: /usr/bin/ibv_devices: command not found\n"),
+        (None, "zsh:1: command not found: /usr/bin/ibv_devices\n"),
+    ] {
+        let facts = with(probe::RDMA_DEVICES, |t| {
+            (t.exit, t.stdout, t.stderr) = (exit, String::new(), stderr.to_owned());
+        });
+        let missing = "ibv_devices: there is no such command on the node".to_owned();
+        assert_eq!(error(facts.rdma_devices), (FactErrorKind::CommandMissing, missing), "{stderr}");
+    }
+    // The words alone do not make a command missing.
+    for (exit, stdout, stderr) in [
+        (1, "", "ibv_devices: cannot open /dev/rdma0: No such file or directory\n"),
+        (1, "", "sudo: /usr/bin/other: command not found\n"),
+        (0, "", "zsh:1: command not found: ibv_devices\n"),
+    ] {
+        let facts = with(probe::RDMA_DEVICES, |t| {
+            (t.exit, t.stdout, t.stderr) = (Some(exit), stdout.to_owned(), stderr.to_owned());
+        });
+        assert_ne!(error(facts.rdma_devices).0, FactErrorKind::CommandMissing, "{stderr}");
+    }
+}
+
+#[test]
+fn rdma_ctl_of_an_older_macos_is_an_answer() {
+    let facts = with(probe::RDMA_SWITCH, |t| {
+        (t.exit, t.stdout, t.stderr) = (Some(127), String::new(), "zsh:1: command not found: rdma_ctl\n".to_owned());
+    });
+    assert_eq!(facts.rdma_switch, Ok(RdmaSwitch::NoCommand));
+    for (exit, stdout, stderr, expected) in
+        [(0, "", "disabled\n", RdmaSwitch::Disabled), (1, "enabled\n", "", RdmaSwitch::Enabled)]
+    {
+        let facts = with(probe::RDMA_SWITCH, |t| {
+            (t.exit, t.stdout, t.stderr) = (Some(exit), stdout.to_owned(), stderr.to_owned());
+        });
+        assert_eq!(facts.rdma_switch, Ok(expected));
+    }
+    let facts = with(probe::RDMA_SWITCH, |t| {
+        let says = "rdma_ctl: This tool needs to be executed from Recovery OS.\n";
+        (t.exit, t.stdout, t.stderr) = (Some(77), String::new(), says.to_owned());
+    });
+    assert_eq!(
+        error(facts.rdma_switch),
+        (
+            FactErrorKind::Failed,
+            "rdma_ctl: ended with status 77: rdma_ctl: This tool needs to be executed from Recovery OS.".to_owned()
+        )
+    );
+}
+
+#[test]
+fn no_devices_is_an_answer_on_either_stream_and_with_any_status() {
+    for (exit, stdout, stderr) in
+        [(0, "No IB devices found\n", ""), (0, "", "No IB devices found\n"), (255, "", "No IB devices found\n")]
+    {
+        let facts = with(probe::RDMA_PORTS, |t| {
+            (t.exit, t.stdout, t.stderr) = (Some(exit), stdout.to_owned(), stderr.to_owned());
+        });
+        assert_eq!(facts.rdma_ports, Ok(vec![]));
+    }
+}
+
+#[test]
+fn failures_keep_the_last_words() {
+    let facts = with(probe::PORTS, |t| {
+        (t.exit, t.stdout) = (Some(5), "** Error: Command requires admin privileges.\n".to_owned());
+    });
+    assert_eq!(
+        error(facts.hardware_ports),
+        (
+            FactErrorKind::Failed,
+            "networksetup: ended with status 5: ** Error: Command requires admin privileges.".to_owned()
+        )
+    );
+    // Errors on standard output with status 0.
+    let facts = with(probe::PORTS, |t| "** Error: The parameters were not valid.\n".clone_into(&mut t.stdout));
+    assert_eq!(
+        error(facts.hardware_ports),
+        (
+            FactErrorKind::Malformed,
+            "networksetup, line 1: expected `Hardware Port:` lines, found `** Error: The parameters were not valid.`"
+                .to_owned()
+        )
+    );
+    // Nothing on standard output, the reason on the other.
+    let facts = with(probe::IFCONFIG, |t| {
+        (t.stdout, t.stderr) = (String::new(), "ifconfig: \u{1b}[31mbusy\n".to_owned());
+    });
+    assert_eq!(
+        error(facts.interfaces),
+        (FactErrorKind::Failed, "ifconfig: ended with status 0: ifconfig: \\u{1b}[31mbusy".to_owned())
+    );
+    // Half a list of interfaces looks like a whole one: a command that was ended does not count.
+    let facts = with(probe::IFCONFIG, |t| t.exit = None);
+    assert_eq!(error(facts.interfaces).1, "ifconfig: was ended by a signal: nd6 options=201<PERFORMNUD,DAD>");
+}
+
+#[test]
+fn statuses_that_lie() {
+    // As many unknown names as the status says; the others are answered.
+    let facts = with(probe::SYSCTL, |t| {
+        (t.exit, t.stderr) = (Some(1), "sysctl: unknown oid 'iogpu.wired_limit_mb'\n".to_owned());
+    });
+    assert_eq!(facts.sysctl.expect("answered").len(), 6);
+    // A JSON object that is closed is whole.
+    let facts = with(probe::THUNDERBOLT, |t| t.exit = Some(1));
+    assert_eq!(facts.receptacles.expect("whole").len(), 6);
+    assert!(facts.hardware.is_ok());
+}
+
+#[test]
+fn output_that_is_late_cut_or_never_asked_for() {
+    let facts = with(probe::THUNDERBOLT, |t| {
+        (t.exit, t.stdout) = (None, String::new());
+        t.error = Some("`system_profiler …` gave no answer within 60 s".to_owned());
+    });
+    let late = "system_profiler: `system_profiler …` gave no answer within 60 s".to_owned();
+    assert_eq!(error(facts.receptacles), (FactErrorKind::Timeout, late.clone()));
+    assert_eq!(error(facts.hardware), (FactErrorKind::Timeout, late));
+    assert!(facts.interfaces.is_ok(), "the others are not concerned");
+
+    let facts = with(probe::ROUTES, |t| t.error = Some("the connection broke: end of file".to_owned()));
+    assert_eq!(error(facts.routes).0, FactErrorKind::Failed);
+
+    let facts = with(probe::IFCONFIG, |t| t.truncated = true);
+    assert_eq!(
+        error(facts.interfaces),
+        (FactErrorKind::Truncated, "ifconfig: its output is longer than the limit; the rest was cut off".to_owned())
+    );
+
+    let nothing = macluster::parse::assemble::facts(&[], session());
+    assert_eq!(error(nothing.os), (FactErrorKind::NotCollected, "sw_vers: was not asked".to_owned()));
+    assert_eq!(error(nothing.rdma_switch).0, FactErrorKind::NotCollected);
+    assert_eq!(error(nothing.sudo).0, FactErrorKind::NotCollected);
+    assert_eq!(nothing.session, session());
+}
+
+#[test]
+fn root_needs_no_sudo() {
+    let root = Session { user: Some("root".to_owned()), ..session() };
+    let without: Vec<Transcript> = healthy().into_iter().filter(|t| t.probe != probe::SUDO).collect();
+    assert_eq!(facts(&without, root.clone()).sudo, Ok(Sudo::Root));
+    assert_eq!(facts(&healthy(), root).sudo, Ok(Sudo::Root));
+    let asks = with(probe::SUDO, |t| (t.exit, t.stderr) = (Some(1), "sudo: a password is required\n".to_owned()));
+    assert_eq!(asks.sudo, Ok(Sudo::NeedsPassword));
+    let absent = with(probe::SUDO, |t| (t.exit, t.stderr) = (Some(127), String::new()));
+    assert_eq!(error(absent.sudo).0, FactErrorKind::CommandMissing);
+    // sudo was there; what it should have run was not.
+    let other = with(probe::SUDO, |t| {
+        (t.exit, t.stderr) = (Some(1), "sudo: /usr/bin/true: command not found\n".to_owned());
+    });
+    assert_eq!(error(other.sudo).0, FactErrorKind::Failed);
+}
+
+#[test]
+fn the_nodes_own_address() {
+    let address = |stdout: &str| with(probe::SESSION, |t| stdout.clone_into(&mut t.stdout)).session.local_address;
+    assert_eq!(address("fe80::9%en0 50000 fe80::61%en0 22\n"), "fe80::61".parse().ok());
+    assert_eq!(address("::ffff:192.0.2.9 50000 ::ffff:192.0.2.61 22\n"), "192.0.2.61".parse().ok());
+    assert_eq!(address("hello you too there\n192.0.2.9 50000 192.0.2.62 22\r\n"), "192.0.2.62".parse().ok());
+    for none in ["", "192.0.2.9 50000 192.0.2.61\n", "UNKNOWN 65535 UNKNOWN 65535\n"] {
+        assert_eq!(address(none), session().local_address, "{none:?}");
+    }
+}
+
+#[test]
+fn facts_survive_a_snapshot() {
+    let facts = facts(&healthy(), session());
+    let json = serde_json::to_string(&facts).expect("serialises");
+    assert_eq!(serde_json::from_str::<NodeFacts>(&json).expect("reads back"), facts);
+}
