@@ -1,7 +1,26 @@
 //! Checks: pure functions over a snapshot. One file per category, one registry.
 
+mod cabling;
+mod cabling_peer;
+mod host;
+mod judge;
+mod mesh;
+mod network;
+mod rdma;
+mod rdma_link;
+mod report;
+mod say;
+mod ssh;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
 use crate::mesh::LinkGraph;
-use crate::model::{Category, Finding, Inventory, Snapshot};
+use crate::model::{Category, Finding, Inventory, Snapshot, Verdict};
+
+pub use judge::{Purpose, blocks};
+pub use report::{Report, SCHEMA_VERSION, Summary};
+use say::Row;
 
 /// What every check sees.
 pub struct Context<'a> {
@@ -23,4 +42,54 @@ pub trait Check: Sync {
     fn title(&self) -> &'static str;
     /// Looks and tells; at least one finding.
     fn evaluate(&self, ctx: &Context<'_>) -> Vec<Finding>;
+}
+
+/// Every check, in the order in which a rack is put together.
+pub fn registry() -> &'static [&'static dyn Check] {
+    static ALL: OnceLock<Vec<&'static dyn Check>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let files: [&'static [Row]; 8] = [
+            ssh::CHECKS,
+            host::CHECKS,
+            rdma::CHECKS,
+            rdma_link::CHECKS,
+            cabling::CHECKS,
+            cabling_peer::CHECKS,
+            mesh::CHECKS,
+            network::CHECKS,
+        ];
+        files.into_iter().flatten().map(|row| row as &dyn Check).collect()
+    })
+}
+
+/// Runs every check.
+pub fn run(ctx: &Context<'_>) -> Report {
+    run_these(ctx, registry())
+}
+
+/// Runs these checks. One that panics is told as `crash`; the others run.
+pub fn run_these(ctx: &Context<'_>, checks: &[&dyn Check]) -> Report {
+    let findings = checks.iter().flat_map(|check| guarded(*check, ctx)).collect();
+    Report::new(ctx, findings)
+}
+
+fn guarded(check: &dyn Check, ctx: &Context<'_>) -> Vec<Finding> {
+    match catch_unwind(AssertUnwindSafe(|| check.evaluate(ctx))) {
+        Ok(findings) => findings,
+        Err(payload) => {
+            let why = payload
+                .downcast_ref::<&str>()
+                .map(|s| (*s).to_owned())
+                .or_else(|| payload.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "no message".to_owned());
+            let mut say = say::Say::new(check.id(), check.category());
+            say.crash(&why);
+            say.done()
+        }
+    }
+}
+
+/// Whether a verdict ends doctor with the exit code for failed checks.
+pub fn counts_as_failed(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Fail | Verdict::Crash)
 }

@@ -182,9 +182,11 @@ impl LinkGraph {
                 let end = CableEnd { node: node.clone(), receptacle: receptacle.id };
                 match receptacle.domain_uuid.as_deref() {
                     Some(uuid) => owners.entry(uuid).or_default().push(end.clone()),
-                    None => {
+                    // One that nothing hangs on hides no cable.
+                    None if receptacle.connected && !leads_elsewhere(&receptacle.attached) => {
                         graph.blind.insert(node.clone());
                     }
+                    None => {}
                 }
                 reported.insert(end, (facts, receptacle));
             }
@@ -322,6 +324,19 @@ pub fn interface_of(facts: &NodeFacts, receptacle: u32) -> Option<&str> {
     let device = devices.next()?;
     // Two ports of one name and different devices: which one is it? Nobody can tell.
     devices.all(|d| d == device).then_some(device)
+}
+
+/// A Mac hangs on it, directly or behind a dock.
+pub fn leads_to_a_mac(attached: &[Attached]) -> bool {
+    attached.iter().any(|a| match a {
+        Attached::Mac(_) => true,
+        Attached::Device { behind, .. } => leads_to_a_mac(behind),
+    })
+}
+
+/// Something hangs on it, and no Mac.
+fn leads_elsewhere(attached: &[Attached]) -> bool {
+    !attached.is_empty() && !leads_to_a_mac(attached)
 }
 
 fn collect_claims<'a>(from: &CableEnd, attached: &'a [Attached], dock: Option<&'a str>, claims: &mut Vec<Claim<'a>>) {

@@ -5,4 +5,4 @@ pub mod ranks;
 pub mod ring;
 pub mod usable;
 
-pub use graph::{Cable, CableEnd, ForeignPeer, Link, LinkGraph, LinkId, SeenBy, interface_of};
+pub use graph::{Cable, CableEnd, ForeignPeer, Link, LinkGraph, LinkId, SeenBy, interface_of, leads_to_a_mac};

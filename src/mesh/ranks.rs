@@ -308,13 +308,26 @@ impl<'a> Planner<'a> {
     }
 
     fn jaccl_exists(&self) -> Result<(), RankError> {
-        if self.request.jaccl_available {
-            return Ok(());
+        if !self.request.jaccl_available {
+            return Err(RankError::new(
+                "the runtime for the nodes' platform has no JACCL: RDMA needs macOS on Apple silicon",
+                "use `runtime.backend: ring`",
+            ));
         }
-        Err(RankError::new(
-            "the runtime for the nodes' platform has no JACCL: RDMA needs macOS on Apple silicon",
-            "use `runtime.backend: ring`",
-        ))
+        let mut builds: BTreeMap<String, &NodeName> = BTreeMap::new();
+        for node in &self.nodes {
+            if let Some(Ok(os)) = self.request.snapshot.facts(&node.name).map(|f| &f.os) {
+                builds.entry(os.to_string()).or_insert(&node.name);
+            }
+        }
+        if builds.len() > 1 {
+            let seen = builds.iter().map(|(os, node)| format!("{node} {os}")).collect::<Vec<_>>().join(", ");
+            return Err(RankError::new(
+                format!("macOS differs between the nodes ({seen}): RDMA needs the identical build everywhere"),
+                "run `macluster doctor --check host.macos-identical`",
+            ));
+        }
+        Ok(())
     }
 
     /// Links of a pair that serve, in order of rails; else why there are none.

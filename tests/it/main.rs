@@ -1,7 +1,10 @@
 //! All integration tests in one binary.
 #![allow(unreachable_pub, reason = "a test binary has no outside")]
+#![allow(clippy::print_stderr, reason = "skipped tests say so")]
+#![allow(clippy::assigning_clones, reason = "fixtures are assigned for readability")]
 
 mod agent;
+mod checks;
 mod floors;
 mod init;
 mod inventory;

@@ -172,7 +172,8 @@ fn every_downgrade_of_auto_is_told() {
 #[test]
 fn jaccl_never_uses_what_rdma_must_not_use() {
     // Each spoils the cable studio-1 – studio-2 of a mesh of three in another way.
-    let spoil: [(&str, fn(&mut Rack)); 6] = [
+    type Spoil = fn(&mut Rack);
+    let spoil: [(&str, Spoil); 6] = [
         ("which RDMA must not use", |r| {
             r.unplug("studio-1", 2);
             r.cable("studio-1", 1, "studio-2", 2);
@@ -194,6 +195,16 @@ fn jaccl_never_uses_what_rdma_must_not_use() {
         let error = make(&rack, &Wanted { backend: Backend::Jaccl, ..AUTO }).expect_err(reason);
         assert!(error.message.contains(reason), "{reason}: {error}");
     }
+}
+
+#[test]
+fn different_builds_get_no_rdma() {
+    let mut rack = crooked_mesh(3);
+    rack.facts("studio-3").os.as_mut().expect("macOS").build = "25F84".to_owned();
+    let error = make(&rack, &Wanted { backend: Backend::Jaccl, ..AUTO }).expect_err("builds differ");
+    assert!(error.message.contains("studio-3 26.5.1 (25F84)"), "{error}");
+    let made = make(&rack, &AUTO).expect("TCP is left");
+    assert_eq!((made.backend, made.notes.len()), (Backend::Ring, 2));
 }
 
 #[test]

@@ -18,7 +18,6 @@ pub struct Rack {
     pub inventory: Inventory,
     /// Its facts.
     pub snapshot: Snapshot,
-    cables: u32,
 }
 
 /// A name.
@@ -75,7 +74,6 @@ impl Rack {
                 inventory: String::new(),
                 nodes: facts,
             },
-            cables: 0,
         }
     }
 
@@ -172,27 +170,31 @@ impl Rack {
         }
     }
 
-    /// Plugs in a good cable, with everything that comes with it: carrier, addresses, active RDMA ports, GIDs.
+    /// Plugs in a good cable, with everything that comes with it: carrier, active RDMA ports, and for a proper link
+    /// its addresses and GIDs.
     pub fn cable(&mut self, a: &str, ra: u32, b: &str, rb: u32) {
-        let base = u32::from(Ipv4Addr::new(10, 254, 0, 0)) + 4 * self.cables;
-        self.cables += 1;
-        for ((node, id), (far, far_id), host) in [((a, ra), (b, rb), 1), ((b, rb), (a, ra), 2)] {
+        for ((node, id), (far, far_id)) in [((a, ra), (b, rb)), ((b, rb), (a, ra))] {
             let peer = self.peer(far, far_id);
             let receptacle = self.receptacle(node, id);
             receptacle.connected = true;
             receptacle.speed = Some("80 Gb/s".to_owned());
             receptacle.attached = vec![Attached::Mac(peer)];
-            self.address(node, id, Ipv4Addr::from(base + host));
+            self.interface(node, id).active = Some(true);
+            "PORT_ACTIVE".clone_into(&mut self.rdma(node, id).state);
+        }
+        let graph = macluster::mesh::LinkGraph::build(&self.snapshot);
+        for link in macluster::network::desired(&self.inventory, &self.snapshot, &graph).links {
+            for end in [link.a, link.b] {
+                self.address(end.node.as_str(), end.receptacle, end.address);
+            }
         }
     }
 
-    /// Gives a receptacle's interface carrier, this address /30, and its RDMA port the GIDs that follow.
+    /// Gives a receptacle's interface this address /30, and its RDMA port the GID that follows.
     pub fn address(&mut self, node: &str, id: u32, address: Ipv4Addr) {
         let interface = self.interface(node, id);
-        interface.active = Some(true);
         interface.inet = vec![Inet { address, prefix: Some(30), peer: None }];
         let rdma = self.rdma(node, id);
-        rdma.state = "PORT_ACTIVE".to_owned();
         rdma.gids.insert(1, gid(IpAddr::V6(address.to_ipv6_mapped())));
     }
 

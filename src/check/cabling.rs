@@ -1,0 +1,260 @@
+//! `cabling`: each cable between two nodes by itself.
+
+use super::Context;
+use super::judge::Purpose;
+use super::rdma_link::no_links;
+use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
+use crate::mesh::usable::RDMA_MIN_GBPS;
+use crate::mesh::{CableEnd, Link, SeenBy, leads_to_a_mac};
+use crate::model::facts::Receptacle;
+use crate::model::hardware::{Mac, Thunderbolt};
+use crate::model::{Category, NodeFacts, NodeName, Verdict};
+
+pub(super) const CHECKS: &[Row] = &[
+    Row {
+        id: "cabling.excluded-receptacle",
+        category: Category::Cabling,
+        title: "no cable uses the receptacle beside Ethernet of a Mac Studio",
+        run: excluded_receptacle,
+    },
+    Row { id: "cabling.speed", category: Category::Cabling, title: "every link runs at 80 Gb/s or more", run: speed },
+    Row { id: "cabling.one-sided", category: Category::Cabling, title: "both ends see each cable", run: one_sided },
+    Row { id: "cabling.via-dock", category: Category::Cabling, title: "no dock or hub lies in a cable", run: via_dock },
+    Row {
+        id: "cabling.duplicate",
+        category: Category::Cabling,
+        title: "no pair of nodes has more cables than the backend uses",
+        run: duplicate,
+    },
+];
+
+/// Free receptacles that RDMA may use, in order.
+pub(super) fn free_receptacles<'a>(ctx: &Context<'a>, node: &NodeName) -> Vec<&'a Receptacle> {
+    let Some(facts) = ctx.snapshot.facts(node) else { return Vec::new() };
+    let excluded = Mac::of(facts).excluded();
+    let mut free: Vec<&Receptacle> = facts
+        .receptacles
+        .iter()
+        .flatten()
+        .filter(|r| !r.connected && r.attached.is_empty() && Some(r.id) != excluded)
+        .filter(|r| !ctx.graph.occupied(&CableEnd { node: node.clone(), receptacle: r.id }))
+        .collect();
+    free.sort_by_key(|r| r.id);
+    free
+}
+
+fn excluded_receptacle(ctx: &Context<'_>, say: &mut Say) {
+    let verdict = Purpose::of(ctx.inventory).for_jaccl();
+    for node in ctx.nodes() {
+        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+        let about = About::Node(node);
+        let label = ctx.label(node);
+        let receptacles = match &facts.receptacles {
+            Ok(receptacles) => receptacles,
+            Err(error) => {
+                say.skip(about, unknown(error));
+                continue;
+            }
+        };
+        let mac = Mac::of(facts);
+        let Some(excluded) = mac.excluded() else {
+            match mac.thunderbolt {
+                Some(_) => say.pass(about, format!("{label} has no receptacle that RDMA must not use")),
+                None => say.skip(about, needs("rdma.hardware", node)),
+            }
+            continue;
+        };
+        let used = receptacles.iter().find(|r| r.id == excluded).is_some_and(|r| leads_to_a_mac(&r.attached));
+        let link = ctx.graph.of(node).find(|l| l.end(node).is_some_and(|e| e.receptacle == excluded));
+        if !used && link.is_none() {
+            say.pass(about, format!("receptacle {excluded} of {label} carries no cable to a Mac"));
+            continue;
+        }
+        let from = ctx.place(node, excluded);
+        let to = free_receptacles(ctx, node).first().map(|r| ctx.place(node, r.id));
+        let step = match to {
+            Some(to) => format!("move the cable from {from} to {to}"),
+            None => format!(
+                "no other receptacle of {label} is free: take another cable out, then move the one at {from} there"
+            ),
+        };
+        let peer = link.and_then(|l| l.other(node)).map_or_else(String::new, |p| format!(" to {p}"));
+        say.trouble(
+            verdict,
+            link.map_or(about, |l| About::End(l, node)),
+            Trouble {
+                message: format!(
+                    "the cable{peer} is in {from}: on a Mac Studio that receptacle must not be used for RDMA"
+                ),
+                observed: format!("a cable in receptacle {excluded}"),
+                expected: format!("cables in the other receptacles only (receptacle {excluded} empty)"),
+                remedy: at_machine([step]),
+            },
+        );
+    }
+}
+
+/// Both ends of a link as a person finds them.
+fn places(ctx: &Context<'_>, link: &Link) -> (String, String) {
+    let [a, b] = link.ends().map(|(end, _)| ctx.place(&end.node, end.receptacle));
+    (a, b)
+}
+
+/// One finding for each link, or the one that says there is none.
+fn each_link(ctx: &Context<'_>, say: &mut Say, judge: impl Fn(&Link, &mut Say)) {
+    for link in ctx.graph.links.values() {
+        judge(link, say);
+    }
+    if say.silent() {
+        no_links(ctx, say);
+    }
+}
+
+fn speed(ctx: &Context<'_>, say: &mut Say) {
+    let verdict = Purpose::of(ctx.inventory).for_rdma();
+    each_link(ctx, say, |link, say| {
+        let slow_mac = link
+            .ends()
+            .into_iter()
+            .find(|(end, _)| ctx.mac(&end.node).is_some_and(|m| m.thunderbolt.is_some_and(|t| t < Thunderbolt::Five)));
+        let about = About::Link(link);
+        match link.gbps {
+            Some(gbps) if gbps >= RDMA_MIN_GBPS => say.pass(about, format!("runs at {gbps} Gb/s")),
+            Some(gbps) => match (slow_mac, &link.via_dock) {
+                (Some((end, _)), _) => say.skip(about, needs("rdma.hardware", &end.node)),
+                (None, Some(_)) => say.skip(about, "not checked (needs cabling.via-dock on this link)"),
+                (None, None) => {
+                    let (a, b) = places(ctx, link);
+                    say.trouble(
+                        verdict,
+                        about,
+                        Trouble {
+                            message: format!(
+                                "the link {} runs at {gbps} Gb/s although both Macs have Thunderbolt 5: the cable is not a Thunderbolt 5 cable, or not seated",
+                                link.id
+                            ),
+                            observed: format!("{gbps} Gb/s"),
+                            expected: format!("{RDMA_MIN_GBPS} Gb/s or more"),
+                            remedy: at_machine([
+                                format!("replace the cable between {a} and {b} by a Thunderbolt 5 cable (marked with a 5)"),
+                            ]),
+                        },
+                    );
+                }
+            },
+            None => say.skip(about, "not checked: neither end reports the speed of this link"),
+        }
+    });
+}
+
+fn one_sided(ctx: &Context<'_>, say: &mut Say) {
+    each_link(ctx, say, |link, say| {
+        let (sees, blind) = match link.seen_by {
+            SeenBy::Both => {
+                say.pass(About::Link(link), "both ends see the cable");
+                return;
+            }
+            SeenBy::OnlyA => (&link.id.a, &link.id.b),
+            SeenBy::OnlyB => (&link.id.b, &link.id.a),
+        };
+        let (a, b) = places(ctx, link);
+        say.trouble(
+            Verdict::Fail,
+            About::End(link, &blind.node),
+            Trouble {
+                message: format!("{sees} sees {blind}, which does not see it"),
+                observed: format!("only {} reports the cable", sees.node),
+                expected: "both ends report it".to_owned(),
+                remedy: at_machine([
+                    format!("pull and plug the cable at {b}, then at {a}"),
+                    format!("if that does not help, restart {}", ctx.label(&blind.node)),
+                ]),
+            },
+        );
+    });
+}
+
+fn via_dock(ctx: &Context<'_>, say: &mut Say) {
+    let verdict = Purpose::of(ctx.inventory).for_rdma();
+    each_link(ctx, say, |link, say| {
+        let Some(dock) = &link.via_dock else {
+            say.pass(About::Link(link), "no dock lies between");
+            return;
+        };
+        let (a, b) = places(ctx, link);
+        say.trouble(
+            verdict,
+            About::Link(link),
+            Trouble {
+                message: format!(
+                    "{} and {} are connected through {dock}: RDMA needs a direct cable",
+                    link.id.a.node, link.id.b.node
+                ),
+                observed: format!("{dock} between {} and {}", link.id.a, link.id.b),
+                expected: "a cable from Mac to Mac".to_owned(),
+                remedy: at_machine([format!("take {dock} out and connect {a} and {b} by one Thunderbolt 5 cable")]),
+            },
+        );
+    });
+}
+
+fn duplicate(ctx: &Context<'_>, say: &mut Say) {
+    let nodes: Vec<&NodeName> = ctx.nodes().collect();
+    let ring = Purpose::of(ctx.inventory).ring();
+    for (i, one) in nodes.iter().enumerate() {
+        for other in nodes.iter().skip(i + 1) {
+            let links: Vec<&Link> = ctx.graph.between(one, other).collect();
+            // A ring uses several cables for each pair of neighbours.
+            if links.len() < 2 || ring {
+                continue;
+            }
+            for link in links.iter().skip(1) {
+                let (a, b) = places(ctx, link);
+                say.trouble(
+                    Verdict::Warn,
+                    About::Link(link),
+                    Trouble {
+                        message: format!(
+                            "{} cables join {one} and {other}: a mesh uses one, {} is not used",
+                            links.len(),
+                            link.id
+                        ),
+                        observed: format!("{} cables", links.len()),
+                        expected: "one cable for each pair".to_owned(),
+                        remedy: at_machine([format!(
+                            "take out the cable between {a} and {b}, or use it for a pair that has none (`macluster doctor --check mesh.complete`)"
+                        )]),
+                    },
+                );
+            }
+        }
+    }
+    if say.silent() {
+        blind_or_pass(
+            ctx,
+            say,
+            if ring { "a ring may use several cables for a pair" } else { "no pair has more than one cable" },
+        );
+    }
+}
+
+/// Nothing was found: right, unless some receptacles could not be seen.
+pub(super) fn blind_or_pass(ctx: &Context<'_>, say: &mut Say, right: &str) {
+    let mut blind = false;
+    for node in ctx.nodes().filter(|n| ctx.graph.blind.contains(*n)) {
+        blind = true;
+        say.skip(About::Node(node), why_blind(ctx.snapshot.facts(node), node));
+    }
+    if !blind {
+        say.pass(About::Rack, right);
+    }
+}
+
+/// Why the cables of a node are not known.
+pub(super) fn why_blind(facts: Option<&NodeFacts>, node: &NodeName) -> String {
+    match facts.map(|f| &f.receptacles) {
+        None => needs("ssh.reachable", node),
+        Some(Err(error)) => unknown(error),
+        Some(Ok(_)) => format!("not checked: system_profiler on {node} tells no domain UUIDs"),
+    }
+}

@@ -1,0 +1,235 @@
+//! `host`: each Mac by itself, and that all run the same macOS.
+
+use std::collections::BTreeMap;
+
+use super::Context;
+use super::say::{About, Row, Say, Trouble, at_machine, run, unknown};
+use crate::model::facts::OsVersion;
+use crate::model::hardware::Mac;
+use crate::model::{Category, NodeName, Verdict};
+
+/// RDMA over Thunderbolt came with macOS 26.2 (Apple TN3205); the runtime's kernels need 26 anyway.
+const MACOS_MIN: (u32, u32) = (26, 2);
+
+pub(super) const CHECKS: &[Row] = &[
+    Row { id: "host.model-supported", category: Category::Host, title: "every node is a known Mac", run: model },
+    Row { id: "host.distinct", category: Category::Host, title: "no Mac stands twice in the inventory", run: distinct },
+    Row { id: "host.macos-min", category: Category::Host, title: "macOS is 26.2 or newer", run: macos_min },
+    Row {
+        id: "host.macos-identical",
+        category: Category::Host,
+        title: "every node runs the identical macOS build",
+        run: macos_identical,
+    },
+];
+
+fn model(ctx: &Context<'_>, say: &mut Say) {
+    for node in ctx.nodes() {
+        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+        let about = About::Node(node);
+        let label = ctx.label(node);
+        let hardware = match &facts.hardware {
+            Ok(hardware) => hardware,
+            Err(error) => {
+                say.skip(about, unknown(error));
+                continue;
+            }
+        };
+        let observed = format!("{} {} ({})", hardware.name, hardware.model, hardware.chip);
+        if let Some(machine) = Mac::of(facts).machine {
+            say.pass(about, format!("{label} is a {} ({}, {})", machine.name, hardware.model, hardware.memory));
+        } else if !hardware.chip.is_empty() && !hardware.chip.starts_with("Apple") {
+            say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!("{label} has no Apple silicon ({}): the runtime cannot run there", hardware.chip),
+                    observed,
+                    expected: "a Mac with Apple silicon".to_owned(),
+                    remedy: at_machine([format!("replace {label}, or take it out of macluster.yaml")]),
+                },
+            );
+        } else {
+            say.trouble(
+                Verdict::Warn,
+                about,
+                Trouble {
+                    message: format!(
+                        "{label} is a {}, which this version of macluster does not know: what its receptacles can do is told from what they report",
+                        hardware.model
+                    ),
+                    observed,
+                    expected: "a model of the catalogue".to_owned(),
+                    remedy: run(["macluster snapshot rack.json   # send this to the project, or use a newer macluster"]),
+                },
+            );
+        }
+    }
+}
+
+fn distinct(ctx: &Context<'_>, say: &mut Say) {
+    let mut serials: BTreeMap<&str, Vec<&NodeName>> = BTreeMap::new();
+    let mut known = true;
+    for node in ctx.nodes() {
+        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+        match &facts.hardware {
+            Ok(hardware) if !hardware.serial.is_empty() => serials.entry(&hardware.serial).or_default().push(node),
+            Ok(_) => {}
+            Err(error) => {
+                known = false;
+                say.skip(About::Node(node), unknown(error));
+            }
+        }
+    }
+    let mut twins: Vec<Vec<&NodeName>> = serials.into_values().filter(|nodes| nodes.len() > 1).collect();
+    // The same receptacle under two names proves it too, serial numbers or not.
+    for ends in ctx.graph.ambiguous.values() {
+        let mut nodes: Vec<&NodeName> = ctx.nodes().filter(|n| ends.iter().any(|e| &e.node == *n)).collect();
+        nodes.dedup();
+        if nodes.len() > 1 && !twins.contains(&nodes) {
+            twins.push(nodes);
+        }
+    }
+    for nodes in &twins {
+        let names = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+        let hosts = nodes.iter().filter_map(|n| ctx.inventory.node(n)).map(|n| n.host.as_str());
+        say.trouble(
+            Verdict::Fail,
+            About::Rack,
+            Trouble {
+                message: format!("{names} are the same Mac: the inventory names it twice"),
+                observed: format!("equal identities behind {}", hosts.collect::<Vec<_>>().join(" and ")),
+                expected: "a Mac of its own behind each name".to_owned(),
+                remedy: run([format!("edit macluster.yaml: correct the host of one of {names}")]),
+            },
+        );
+    }
+    if twins.is_empty() && known {
+        say.pass(About::Rack, "every name stands for a Mac of its own");
+    }
+}
+
+fn macos_min(ctx: &Context<'_>, say: &mut Say) {
+    let (major, minor) = MACOS_MIN;
+    for node in ctx.nodes() {
+        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+        let about = About::Node(node);
+        let label = ctx.label(node);
+        match facts.os.as_ref().map(|os| (os, os.major_minor())) {
+            Ok((os, Some(version))) if version >= MACOS_MIN => say.pass(about, format!("{label} runs macOS {os}")),
+            Ok((os, Some(_))) => say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!("{label} runs macOS {os}: RDMA over Thunderbolt came with {major}.{minor}"),
+                    observed: format!("macOS {os}"),
+                    expected: format!("macOS {major}.{minor} or newer"),
+                    remedy: at_machine([format!(
+                        "at {label}: System Settings > General > Software Update (an update cannot be finished over SSH)"
+                    )]),
+                },
+            ),
+            Ok((os, None)) => {
+                say.skip(about, format!("not checked: sw_vers names the version {:?}", os.version));
+            }
+            Err(error) => say.skip(about, unknown(error)),
+        }
+    }
+}
+
+/// Old to new; at equal versions a beta is older than a release, whatever its number (27.0: 26A5421a came before
+/// 26A428).
+fn age(os: &OsVersion) -> (Vec<u32>, bool, String, String) {
+    let numbers = os.version.split('.').map(|n| n.parse().unwrap_or(0)).collect();
+    (numbers, !beta(os), os.extra.clone(), os.build.clone())
+}
+
+/// A beta's build ends in a number of four digits that begins with 5, and a small letter.
+fn beta(os: &OsVersion) -> bool {
+    let tail = os.build.trim_start_matches(|c: char| c.is_ascii_digit());
+    let mut chars = tail.chars();
+    let train = chars.next().is_some_and(|c| c.is_ascii_uppercase());
+    let rest = chars.as_str();
+    let digits = rest.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    train && digits.len() == 4 && digits.starts_with('5') && rest.len() == digits.len() + 1
+}
+
+fn describe(os: &OsVersion) -> String {
+    if beta(os) { format!("{os}, a beta") } else { os.to_string() }
+}
+
+fn macos_identical(ctx: &Context<'_>, say: &mut Say) {
+    let mut groups: Vec<(&OsVersion, Vec<&NodeName>)> = Vec::new();
+    for node in ctx.nodes() {
+        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+        match &facts.os {
+            Ok(os) => match groups.iter_mut().find(|(g, _)| *g == os) {
+                Some((_, nodes)) => nodes.push(node),
+                None => groups.push((os, vec![node])),
+            },
+            Err(error) => say.skip(About::Node(node), unknown(error)),
+        }
+    }
+    let known: usize = groups.iter().map(|(_, n)| n.len()).sum();
+    if let [(os, nodes)] = groups.as_slice() {
+        if known == 1 && ctx.inventory.nodes.len() > 1 {
+            say.skip(About::Rack, format!("not checked: only {} could be read, nothing to compare", nodes[0]));
+        } else {
+            say.pass(About::Rack, format!("{known} of {known} run macOS {}", describe(os)));
+        }
+        return;
+    }
+    // The build of most nodes counts; without a majority the newest, since macOS only updates upwards.
+    let most = groups.iter().map(|(_, n)| n.len()).max().unwrap_or(0);
+    let Some(target) = groups.iter().filter(|(_, n)| n.len() == most).max_by_key(|(os, _)| age(os)) else { return };
+    let majority = groups.iter().filter(|(_, n)| n.len() == most).count() == 1;
+    let others = target.1.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    for (os, nodes) in groups.iter().filter(|(os, _)| *os != target.0) {
+        for node in nodes {
+            let label = ctx.label(node);
+            let newer = age(os) > age(target.0);
+            let step = if newer {
+                format!(
+                    "update {others} to macOS {}: {label} is ahead, and macOS cannot go back without being erased",
+                    describe(os)
+                )
+            } else {
+                format!("at {label}: System Settings > General > Software Update, to macOS {}", describe(target.0))
+            };
+            let whom = if majority { "the others run" } else { "no build has a majority, the newest is" };
+            say.trouble(
+                Verdict::Fail,
+                About::Node(node),
+                Trouble {
+                    message: format!(
+                        "{label} is the odd one out: it runs macOS {}, {whom} {}; Macs on different builds do not see each other over RDMA",
+                        describe(os),
+                        describe(target.0)
+                    ),
+                    observed: format!("{} ({})", os.version, os.build),
+                    expected: format!("{} ({}), as on {others}", target.0.version, target.0.build),
+                    remedy: at_machine([step]),
+                },
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn os(version: &str, build: &str) -> OsVersion {
+        OsVersion { version: version.to_owned(), extra: String::new(), build: build.to_owned() }
+    }
+
+    #[test]
+    fn betas_are_known_by_their_build_and_older_than_the_release() {
+        assert!(beta(&os("27.0", "26A5421a")));
+        for release in ["26A428", "25D771280a", "25D2128", "25F80", ""] {
+            assert!(!beta(&os("27.0", release)), "{release}");
+        }
+        assert!(age(&os("27.0", "26A428")) > age(&os("27.0", "26A5421a")));
+        assert!(age(&os("26.10", "25X1")) > age(&os("26.9", "25X1")));
+    }
+}
