@@ -5,6 +5,7 @@
 
 mod agent;
 mod checks;
+mod docs;
 mod floors;
 mod init;
 mod inventory;
