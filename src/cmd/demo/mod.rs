@@ -1,0 +1,84 @@
+//! `macluster demo`: a simulated rack from cables to an answer, by the same commands an operator types.
+
+mod child;
+mod model;
+
+use std::path::{Path, PathBuf};
+
+use crate::app::App;
+use crate::exit::{Exit, Failure, Outcome};
+use child::Shell;
+
+/// Options of `macluster demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Opts {
+    /// Folder for downloads, the bundle and the model, kept for the next run [default: the platform's cache folder]
+    #[arg(long, value_name = "DIR", env = "MACLUSTER_CACHE")]
+    cache: Option<PathBuf>,
+    /// What to ask the model
+    #[arg(long, value_name = "TEXT", default_value = "What is the capital of France? Answer in one sentence.")]
+    question: String,
+}
+
+/// Runs it.
+pub async fn run(opts: Opts, app: &App) -> Outcome {
+    let scratch = tempfile::Builder::new().prefix("macluster-demo-").tempdir().map_err(|e| cannot("make a temporary folder", &e))?;
+    let outcome = tokio::select! {
+        outcome = story(&opts, app, scratch.path()) => outcome,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted; the simulated rack is gone")),
+    };
+    // Children hold files below it: they are gone by now (the story owns them).
+    scratch.close().map_err(|e| cannot("remove the temporary folder", &e))?;
+    outcome
+}
+
+/// The whole path. Each `shell.run` shows and runs one command of this binary and checks its exit status.
+async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
+    let cache = crate::phase::bundle::cache_dir(opts.cache.as_deref())?;
+    let shell = Shell::new(app.printer, scratch, &cache)?;
+
+    shell.say("The runtime: every wheel pinned by hash, built once, installed later without internet.");
+    let bundle = shell.capture(&["bundle", "build", "--platform", "host"]).await?;
+    let bundle = PathBuf::from(bundle.trim());
+    shell.say("A real model to run: SmolLM2-135M-Instruct, converted to an mlx-lm folder (once).");
+    let prepared = model::prepare(&shell, &bundle, &cache).await?;
+
+    shell.say("Three Mac Studios, as they come out of the box and cabled to each other. Simulated: this is not a Mac.");
+    let python = prepared.python.display().to_string();
+    let folder = prepared.model.display().to_string();
+    let rack = scratch.join("rack").display().to_string();
+    let args = ["sim", "--nodes", "3", "--dir", &rack, "--python", &python, "--model", &folder];
+    let sim = shell.background(&args, &["--exit-with-stdin"]).await?;
+    let inventory = Path::new(&rack).join("macluster.yaml");
+    shell.follow(&sim, &inventory).await?;
+    let shell = shell.in_folder(Path::new(&rack));
+
+    shell.say("What is wrong with it? Doctor looks at everything and changes nothing.");
+    shell.run(&["doctor"], &[Exit::Ok, Exit::ChecksFailed]).await?;
+    shell.run(&["cabling"], &[Exit::Ok]).await?;
+    shell.say("Each cable needs a network of its own. First the plan, then the change, then the proof that nothing is left.");
+    shell.run(&["network", "plan"], &[Exit::Ok]).await?;
+    shell.run(&["network", "apply", "--yes", "--no-deadman"], &[Exit::Ok]).await?;
+    shell.run(&["network", "plan", "--detailed-exitcode"], &[Exit::Ok]).await?;
+    shell.say("What only a person at the machine could do.");
+    shell.run(&["checklist"], &[Exit::Ok]).await?;
+    shell.run(&["doctor"], &[Exit::Ok]).await?;
+    shell.say("Install, start, and wait until a token has been generated.");
+    shell.run(&["deploy", "--yes", "--bundle", &bundle.display().to_string()], &[Exit::Ok]).await?;
+    shell.run(&["status"], &[Exit::Ok]).await?;
+
+    shell.say("Ask it, from the desk, through SSH.");
+    let tunnel = shell.background(&["tunnel", "--listen", "127.0.0.1:0"], &[]).await?;
+    let url = shell.first_url(&tunnel).await?;
+    let answer = model::ask(&shell, &url, &opts.question).await?;
+    app.printer.out(&format!("\n{answer}\n"));
+    tunnel.stop().await;
+
+    shell.run(&["stop"], &[Exit::Ok]).await?;
+    sim.stop().await;
+    Ok(Exit::Ok)
+}
+
+fn cannot(what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Unexpected, format!("cannot {what}: {error}"))
+}
