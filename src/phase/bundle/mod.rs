@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod build;
+pub mod local;
 pub mod locks;
 pub mod manifest;
 pub mod pip;
@@ -10,5 +11,6 @@ pub mod sources;
 pub mod wheel;
 
 pub use build::{Built, Request, build, cache_dir};
+pub use local::{local_environment, python_for};
 pub use manifest::{FileEntry, Manifest};
 pub use platform::Platform;
