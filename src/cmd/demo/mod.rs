@@ -45,8 +45,9 @@ async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
     let shell = Shell::new(app.printer, scratch, &cache)?;
 
     shell.say("The runtime: every wheel pinned by hash, built once, installed later without internet.");
-    let bundle = shell.capture(&["bundle", "build", "--platform", "host"]).await?;
-    let bundle = PathBuf::from(bundle.trim());
+    let report = shell.capture(&["bundle", "build", "--platform", "host"]).await?;
+    let folder = report.lines().find_map(|l| l.strip_prefix("  in "));
+    let bundle = PathBuf::from(folder.ok_or_else(|| cannot("find the bundle in", &report))?);
     shell.say("A real model to run: SmolLM2-135M-Instruct, converted to an mlx-lm folder (once).");
     let prepared = model::prepare(&shell, &bundle, &cache).await?;
 
