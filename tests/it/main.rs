@@ -5,7 +5,6 @@
 
 mod agent;
 mod checks;
-mod docs;
 mod floors;
 mod init;
 mod inventory;
