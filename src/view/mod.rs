@@ -1,6 +1,7 @@
 //! All printing. Data goes to standard output, everything else to standard error.
 
 pub mod bundle;
+pub mod checklist;
 pub mod plan;
 pub mod printer;
 pub mod progress;

@@ -129,11 +129,15 @@ fn problems(out: &mut String, problems: &[Problem], printer: Printer) {
         return;
     }
     heading(out, printer, "To know");
-    for problem in problems {
+    let mut worst_first: Vec<&Problem> = problems.iter().collect();
+    worst_first.sort_by_key(|p| std::cmp::Reverse(p.verdict));
+    let mut told: Option<&str> = None;
+    for problem in worst_first {
         let _ = writeln!(out, "  {}: {}", word(printer, problem.verdict), problem.message);
-        if let Some(action) = &problem.action {
+        if let Some(action) = problem.action.as_deref().filter(|a| told != Some(*a)) {
             let _ = writeln!(out, "        {action}");
         }
+        told = problem.action.as_deref();
     }
 }
 

@@ -5,11 +5,14 @@
 
 mod agent;
 mod checks;
+mod checklist;
 mod floors;
 mod init;
 mod inventory;
 mod mesh;
+mod network;
 mod parse;
+mod playbooks;
 mod ranks;
 mod sim;
 mod ssh;

@@ -20,7 +20,7 @@ impl Remote for Scripted {
     fn node(&self) -> &NodeName {
         &self.node
     }
-    fn root(&self) -> &str {
+    fn root(&self) -> &'static str {
         ""
     }
     fn exec_with(
@@ -46,7 +46,7 @@ impl Remote for Scripted {
     fn peer_address(&self) -> Option<IpAddr> {
         None
     }
-    fn user(&self) -> &str {
+    fn user(&self) -> &'static str {
         "admin"
     }
     fn close(&self) -> BoxFuture<'_, ()> {
