@@ -4,8 +4,8 @@
 #![allow(clippy::assigning_clones, reason = "fixtures are assigned for readability")]
 
 mod agent;
-mod checks;
 mod checklist;
+mod checks;
 mod floors;
 mod init;
 mod inventory;
