@@ -115,6 +115,29 @@ class Engine:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def worker_pid(self) -> int:
+        """The process that computes, found as the engine's only child."""
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
+        (pid,) = (int(p) for p, parent in map(str.split, listed.splitlines()) if int(parent) == self.process.pid)
+        return pid
+
+    def worker_cpu_s(self) -> float:
+        """Processor time the worker has used, in whole seconds."""
+        done = subprocess.run(
+            ["ps", "-o", "time=", "-p", str(self.worker_pid())], check=True, capture_output=True, text=True
+        )
+        total = 0.0
+        for part in done.stdout.strip().replace("-", ":").split(":"):
+            total = total * 60 + float(part)
+        return total
+
+    def kill_worker(self, number: signal.Signals) -> None:
+        os.kill(self.worker_pid(), number)
+
+    def kill_all(self) -> None:
+        """Engine and worker at once, as when a node loses its power."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+
     def wait(self, timeout: float = WAIT_S) -> int:
         """The exit code, once the whole output is read."""
         code = self.process.wait(timeout)
@@ -232,3 +255,9 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) 
     while not condition():
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], check=False, capture_output=True, text=True)
+    return done.stdout.strip()[:1] not in ("", "Z")

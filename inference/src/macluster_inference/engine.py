@@ -73,7 +73,7 @@ class Supervisor:
         self._start_deadline: float | None = None
         self._stop_deadline: float | None = None
         self._worker = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.worker", "--config", str(config_path)],
+            [sys.executable, "-P", "-m", f"{__package__}.worker", "--config", str(config_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -251,12 +251,12 @@ def _between_chunks(group: Group, listener: Listener) -> Callable[[int, int], No
 
 
 def warm_up(model: nn.Module, group: Group, listener: Listener) -> None:
-    """Make two tokens before anyone is told `ready`: compiles the kernels, and proves every collective.
+    """Make a token before anyone is told `ready`: compiles the kernels, and proves every collective.
 
     Raises:
         EngineError: kind `generation`.
     """
-    run(Work("warm-up", list(range(1, 5)), 2, []), model, group, listener, prove=True)
+    run(Work("warm-up", [1, 2, 3, 4], 1, []), model, group, listener, prove=True)
 
 
 def next_chunk(chunk: int, outcome: Outcome, prompt_tokens: int) -> int:

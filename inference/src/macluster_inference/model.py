@@ -124,8 +124,8 @@ def check_split(config: dict[str, Any], world_size: int) -> None:
             )
 
 
-def _possible(heads: Any, kv_heads: Any) -> str:
-    sizes = [n for n in range(1, 17) if heads % n == 0 and kv_heads % n == 0]
+def _possible(*counts: Any) -> str:
+    sizes = [n for n in range(1, 17) if all(count % n == 0 for count in counts if isinstance(count, int))]
     return "this model divides into " + ", ".join(map(str, sizes))
 
 

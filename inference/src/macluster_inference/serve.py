@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import replace
 
@@ -15,7 +14,8 @@ from .generate import FIRST_CHUNK, Listener, Work, next_chunk, run, warm_up
 from .group import Group, checksum
 from .jobs import Job, Jobs, stopping_error
 from .model import Checked, Loaded, Throttle
-from .server import Server, Service
+from .server import Server
+from .service import Service
 from .text import Text, default_sampling
 
 IDLE_BEAT_S = 2.0
@@ -60,13 +60,11 @@ class Front:
             config.world_size,
         )
         self.server.activate(service)
-        threading.Thread(target=self.server.serve_forever, name="http", daemon=True).start()
 
     def close(self) -> None:
         """End all requests with an error, and the server."""
         self.jobs.close()
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.deactivate()
 
 
 class Rank(Listener):
@@ -89,7 +87,7 @@ class Rank(Listener):
 
 
 def start(checked: Checked, group: Group, control: Control, events: Events) -> Loaded:
-    """Compare the ranks' models, load, and make two tokens together.
+    """Compare the ranks' models, load, and make a token together.
 
     Raises:
         StopRequestedError: on all ranks at the same step.

@@ -7,18 +7,18 @@ import logging
 import queue
 import select
 import socket
+import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from .answer import Answer
 from .config import Api
 from .errors import EngineError, Kind
-from .generate import Listener, Sampling, Work
-from .jobs import Done, Job, Jobs, Piece
-from .protocol import Request, RequestError, parse
-from .text import Text
+from .jobs import Done, Job, Piece
+from .protocol import RequestError
+from .service import Service
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 IDLE_CONNECTION_S = 60.0
@@ -27,48 +27,11 @@ POLL_S = 0.2
 
 KEEPALIVE_S = 5.0
 RETRY_AFTER_S = 5
+SHUTDOWN_POLL_S = 0.1
+LAST_WORDS_S = 2.0
+"""How long requests may take to hear that the engine stops."""
 
 log = logging.getLogger(__name__)
-
-
-class Service:
-    """What the HTTP threads need to answer requests."""
-
-    def __init__(
-        self, model_id: str, text: Text, defaults: Sampling, jobs: Jobs, listener: Listener, world_size: int
-    ) -> None:
-        self.model_id = model_id
-        self.jobs = jobs
-        self.world_size = world_size
-        self.created = int(time.time())
-        self._text = text
-        self._defaults = defaults
-        self._listener = listener
-
-    def accept(self, body: Any, *, chat: bool) -> tuple[Request, Job]:
-        """Check, tokenise and queue one request.
-
-        Raises:
-            RequestError: refused.
-        """
-        request = parse(
-            body,
-            chat=chat,
-            model_id=self.model_id,
-            defaults=self._defaults,
-            vocabulary=self._text.vocabulary,
-        )
-        prompt = self._text.tokenize(request)
-        work = Work(
-            request=("chatcmpl-" if chat else "cmpl-") + uuid.uuid4().hex,
-            prompt=prompt,
-            max_tokens=self._text.limit(request, len(prompt)),
-            eos=self._text.eos,
-            sampling=request.sampling,
-        )
-        job = Job(work, self._text.stream(prompt, request.stop), self._listener)
-        self.jobs.submit(job)
-        return request, job
 
 
 class Server(ThreadingHTTPServer):
@@ -101,11 +64,19 @@ class Server(ThreadingHTTPServer):
         Raises:
             EngineError: kind `api-port`, when someone else began to listen meanwhile.
         """
-        self.service = service
         try:
             self.server_activate()
         except OSError as error:
             raise EngineError(Kind.API_PORT, f"cannot listen: {error.strerror or error}") from error
+        self.service = service
+        threading.Thread(target=self.serve_forever, args=(SHUTDOWN_POLL_S,), name="http", daemon=True).start()
+
+    def deactivate(self) -> None:
+        """Let open requests come to their end, and close. Works in any state."""
+        if self.service is not None:
+            self.service.wait_answered(LAST_WORDS_S)
+            self.shutdown()
+        self.server_close()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -144,24 +115,32 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """`/v1/chat/completions`, `/v1/completions`."""
+        with self._service().answering():
+            try:
+                self._post()
+            except RequestError as error:
+                self._refuse(error)
+            except (OSError, _ClientGoneError):
+                self.close_connection = True
+            except Exception:
+                # The stack is for the log; the client only learns that it is not to blame.
+                log.exception("%s", self.path)
+                self.close_connection = True
+                self._refuse(RequestError(500, "the engine failed on this request; its log says why"))
+
+    def _post(self) -> None:
         routes = {"/v1/chat/completions": True, "/v1/completions": False}
         path = self.path.split("?", 1)[0]
-        try:
-            body = self._body()
-            if path not in routes:
-                raise RequestError(404, f"there is no {path}", code="not_found")
-            request, job = self._service().accept(body, chat=routes[path])
-        except RequestError as error:
-            self._refuse(error)
-            return
-        answer = _Answer(job, self._service().model_id, chat=routes[path])
+        body = self._body()
+        if path not in routes:
+            raise RequestError(404, f"there is no {path}", code="not_found")
+        request, job = self._service().accept(body, chat=routes[path])
+        answer = Answer(job, self._service().model_id, chat=routes[path])
         try:
             if request.stream:
                 self._stream(job, answer, request.include_usage)
             else:
                 self._whole(job, answer)
-        except (OSError, _ClientGoneError):
-            self.close_connection = True
         finally:
             job.cancel()
 
@@ -235,16 +214,12 @@ class Handler(BaseHTTPRequestHandler):
         readable, _, _ = select.select([self.connection], [], [], 0)
         return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
 
-    def _whole(self, job: Job, answer: _Answer) -> None:
-        try:
-            for event in self._events(job, lambda: None):
-                answer.take(event)
-        except RequestError as error:
-            self._refuse(error)
-            return
+    def _whole(self, job: Job, answer: Answer) -> None:
+        for event in self._events(job, lambda: None):
+            answer.take(event)
         self._json(200, answer.whole())
 
-    def _stream(self, job: Job, answer: _Answer, include_usage: bool) -> None:
+    def _stream(self, job: Job, answer: Answer, include_usage: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
@@ -273,60 +248,3 @@ class Handler(BaseHTTPRequestHandler):
 
 class _ClientGoneError(Exception):
     pass
-
-
-class _Answer:
-    """The OpenAI objects of one answer."""
-
-    def __init__(self, job: Job, model_id: str, *, chat: bool) -> None:
-        self.chat = chat
-        self._job = job
-        self._head = {"id": job.work.request, "created": int(time.time()), "model": model_id}
-        self._content: list[str] = []
-        self._reasoning: list[str] = []
-        self._done = Done("stop", 0)
-
-    def take(self, event: Piece | Done) -> None:
-        """Collect one event."""
-        if isinstance(event, Done):
-            self._done = event
-        else:
-            (self._reasoning if event.reasoning else self._content).append(event.text)
-
-    def _usage(self) -> dict[str, int]:
-        prompt, tokens = len(self._job.work.prompt), self._done.tokens
-        return {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
-
-    def whole(self) -> dict[str, Any]:
-        """The answer in one object."""
-        content, reasoning = "".join(self._content), "".join(self._reasoning)
-        choice: dict[str, Any] = {"index": 0, "finish_reason": self._done.reason, "logprobs": None}
-        if self.chat:
-            choice["message"] = {"role": "assistant", "content": content}
-            if reasoning:
-                choice["message"]["reasoning_content"] = reasoning
-        else:
-            choice["text"] = reasoning + content
-        name = "chat.completion" if self.chat else "text_completion"
-        return {**self._head, "object": name, "choices": [choice], "usage": self._usage()}
-
-    def chunk(self, delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
-        """One object of a stream."""
-        choice: dict[str, Any] = {"index": 0, "finish_reason": reason}
-        if self.chat:
-            choice["delta"] = delta
-        else:
-            choice["text"] = "".join(delta.values())
-        name = "chat.completion.chunk" if self.chat else "text_completion"
-        return {**self._head, "object": name, "choices": [choice]}
-
-    def piece(self, event: Piece | Done) -> dict[str, Any]:
-        """The object that carries one event."""
-        if isinstance(event, Done):
-            return self.chunk({}, event.reason)
-        return self.chunk({"reasoning_content" if event.reasoning else "content": event.text})
-
-    def usage_chunk(self) -> dict[str, Any]:
-        """The last object of a stream whose client asked for usage."""
-        name = "chat.completion.chunk" if self.chat else "text_completion"
-        return {**self._head, "object": name, "choices": [], "usage": self._usage()}

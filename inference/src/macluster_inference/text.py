@@ -63,12 +63,7 @@ class Text:
             RequestError: 400, when the chat template refuses the messages or the prompt is too long.
         """
         with self._lock:
-            if request.messages is not None:
-                tokens = self._chat(request.messages, request.template_arguments)
-            elif isinstance(request.prompt, str):
-                tokens = self.tokenizer.encode(request.prompt)
-            else:
-                tokens = list(request.prompt or [])
+            tokens = self._encode(request)
         if not tokens:
             raise RequestError(400, "the prompt has no tokens", code="invalid_value")
         wanted = request.max_tokens or 1
@@ -81,6 +76,16 @@ class Text:
                 code="context_length_exceeded",
             )
         return tokens
+
+    def _encode(self, request: Request) -> list[int]:
+        if request.messages is not None:
+            return self._chat(request.messages, request.template_arguments)
+        if not isinstance(request.prompt, str):
+            return list(request.prompt or [])
+        try:
+            return self.tokenizer.encode(request.prompt)
+        except Exception as error:  # half a surrogate pair, for one
+            raise RequestError(400, f"the prompt cannot be tokenised: {error}", param="prompt") from error
 
     def _chat(self, messages: list[dict[str, Any]], arguments: dict[str, Any]) -> list[int]:
         if not self.tokenizer.has_chat_template:

@@ -66,10 +66,15 @@ def _run(config: RankConfig, control: Control, events: Events) -> None:
         EngineError: otherwise.
     """
     # Slow imports, deliberately before `armed`: after it, workers have about 15 s to find rank 0.
+    import mlx.core as mx
+
     from . import model
     from .group import join
     from .serve import Front, serve, start
 
+    if mx.default_device() == mx.cpu:
+        # On a CPU, MLX compiles fused kernels by calling a C++ compiler, into a folder all ranks of a host share.
+        mx.disable_compile()
     checked = model.check(config.model_path, config.world_size, trust_remote_code=config.trust_remote_code)
     front = Front.prepare(config, checked) if config.api else None
     events.emit("armed")
