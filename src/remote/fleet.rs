@@ -146,7 +146,7 @@ impl Run<'_> {
             self.events.emit(Event::Warning { node: Some(node.name.clone()), text });
         }
         let through = self.through(&target.jumps, index / NODES_PER_JUMP).await?;
-        let session = Session::connect(&target, through, &self.policy, &self.keys).await?;
+        let session = Session::connect(&target, through, &self.policy, &self.keys, self.around.connect_limit).await?;
         let root = node.root.as_deref().unwrap_or(&self.inventory.paths.root);
         let remote = SshRemote::new(node.name.clone(), root, target.user.clone(), session, self.passwords.clone());
         Ok(Arc::new(Gated::new(Arc::new(remote), self.access)))
@@ -163,9 +163,13 @@ impl Run<'_> {
             let before = through.clone();
             let session = cell
                 .get_or_init(|| async {
-                    Session::connect(hop, before, &self.policy, &self.keys).await.map(Arc::new).map_err(|e| {
-                        ConnectError { message: format!("jump host {}: {}", hop.host.escape_debug(), e.message), ..e }
-                    })
+                    Session::connect(hop, before, &self.policy, &self.keys, self.around.connect_limit)
+                        .await
+                        .map(Arc::new)
+                        .map_err(|e| ConnectError {
+                            message: format!("jump host {}: {}", hop.host.escape_debug(), e.message),
+                            ..e
+                        })
                 })
                 .await;
             through = Some(session.clone()?);

@@ -1,6 +1,7 @@
 //! Where a connection goes and with what: the inventory's values win over `~/.ssh/config`, which wins over defaults.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::ssh_config::{HostSettings, SshConfig, expand_home};
 use crate::model::inventory::{Inventory, Node, Ssh};
@@ -16,6 +17,8 @@ pub struct Surroundings {
     pub agent: Option<PathBuf>,
     /// `/etc/ssh/ssh_known_hosts` and its like.
     pub global_known_hosts: Vec<PathBuf>,
+    /// For one host: TCP, key exchange and login together; questions to the person are not counted.
+    pub connect_limit: Duration,
     /// `~/.ssh/config`; empty with `ssh.use_config: false`.
     config: SshConfig,
     use_config: bool,
@@ -36,7 +39,15 @@ impl Surroundings {
     pub fn new(home: PathBuf, user: String, agent: Option<PathBuf>, global: Vec<PathBuf>, use_config: bool) -> Self {
         let config =
             if use_config { SshConfig::load(&home.join(".ssh/config"), &home, &user) } else { SshConfig::default() };
-        Surroundings { home, user, agent: agent.filter(|_| use_config), global_known_hosts: global, config, use_config }
+        Surroundings {
+            home,
+            user,
+            agent: agent.filter(|_| use_config),
+            global_known_hosts: global,
+            connect_limit: Duration::from_secs(10),
+            config,
+            use_config,
+        }
     }
 
     /// Remarks on the configuration.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::session::Stage;
 use crate::model::FailureKind;
 use crate::model::command::printable;
 use crate::remote::ConnectError;
@@ -30,8 +31,19 @@ pub(super) fn unresolved(target: &Target, e: &io::Error) -> ConnectError {
     )
 }
 
-pub(super) fn silent(target: &Target, after: Duration) -> ConnectError {
-    unreachable(format!("{} gave no answer within {} s", place(target), after.as_secs()), POWER)
+pub(super) fn silent(target: &Target, after: Duration, stage: &Stage) -> ConnectError {
+    let (at, after) = (place(target), after.as_secs());
+    match stage.now() {
+        Stage::HANDSHAKE => unreachable(
+            format!("{at} takes the connection, but no SSH server speaks there within {after} s"),
+            "check `port` in the inventory; a Mac that just woke up or is overloaded may need a moment",
+        ),
+        Stage::LOGIN => unreachable(
+            format!("{at} did not finish the login within {after} s"),
+            "the Mac is overloaded, or its directory service does not answer",
+        ),
+        _ => unreachable(format!("{at} gave no answer within {after} s"), POWER),
+    }
 }
 
 pub(super) fn not_connected(target: &Target, address: SocketAddr, e: &io::Error) -> ConnectError {

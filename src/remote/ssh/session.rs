@@ -1,6 +1,7 @@
 //! One authenticated SSH session: TCP (or a jump host's channel), key exchange, host key, login.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +18,6 @@ use crate::remote::prompt::Limit;
 use crate::remote::target::Target;
 use crate::remote::{ConnectError, Duplex};
 
-/// TCP, key exchange and login together; questions to the person are not counted.
-pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Without any word from the server for this long, it is asked for one; after three unanswered, it is lost.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// OpenSSH's sshd allows 10 (`MaxSessions`); channels that are just closing still count there.
@@ -33,6 +32,23 @@ pub(crate) struct Session {
     gone: Gone,
     /// Held so that the way to the host stays open.
     _through: Option<Arc<Session>>,
+}
+
+/// How far the way to a host got.
+#[derive(Debug, Default)]
+pub(super) struct Stage(AtomicU8);
+
+impl Stage {
+    pub(super) const HANDSHAKE: u8 = 1;
+    pub(super) const LOGIN: u8 = 2;
+
+    fn enter(&self, stage: u8) {
+        self.0.store(stage, Ordering::Relaxed);
+    }
+
+    pub(super) fn now(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Why the connection ended, as far as anybody said.
@@ -56,12 +72,14 @@ impl Session {
         through: Option<Arc<Session>>,
         policy: &HostKeyPolicy,
         keys: &KeyRing,
+        at_most: Duration,
     ) -> Result<Self, ConnectError> {
         let limit = Limit::default();
-        let work = Self::attempt(target, through, policy, keys, &limit);
-        match limit.run(CONNECT_LIMIT, work).await {
+        let stage = Stage::default();
+        let work = Self::attempt(target, through, policy, keys, &limit, &stage);
+        match limit.run(at_most, work).await {
             Some(result) => result,
-            None => Err(say::silent(target, CONNECT_LIMIT)),
+            None => Err(say::silent(target, at_most, &stage)),
         }
     }
 
@@ -71,6 +89,7 @@ impl Session {
         policy: &HostKeyPolicy,
         keys: &KeyRing,
         limit: &Limit,
+        stage: &Stage,
     ) -> Result<Self, ConnectError> {
         let (stream, peer): (Box<dyn Duplex>, _) = match &through {
             Some(jump) => (jump.tcp(&target.host, target.port).await.map_err(|e| say::jump_refused(target, &e))?, None),
@@ -79,6 +98,7 @@ impl Session {
                 (Box::new(stream), Some(address.ip()))
             }
         };
+        stage.enter(Stage::HANDSHAKE);
         let gone = Gone::default();
         let client = Client {
             target: target.clone(),
@@ -93,6 +113,7 @@ impl Session {
             Err(Trouble::HostKey(refusal)) => return Err(*refusal),
             Err(Trouble::Ssh(e)) => return Err(say::handshake(target, &e)),
         };
+        stage.enter(Stage::LOGIN);
         if let Err(refusal) = auth::login(&mut handle, target, keys, limit).await {
             return Err(match (refusal.kind, gone.why()) {
                 // The server's own parting words say more than "connection closed".
@@ -125,7 +146,7 @@ async fn dial(target: &Target) -> Result<(TcpStream, SocketAddr), ConnectError> 
     };
     let mut last = None;
     // One dead address of several must not eat all the time there is.
-    let share = if addresses.len() > 1 { Duration::from_secs(4) } else { CONNECT_LIMIT };
+    let share = Duration::from_secs(if addresses.len() > 1 { 4 } else { 60 });
     for address in &addresses {
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
@@ -134,7 +155,7 @@ async fn dial(target: &Target) -> Result<(TcpStream, SocketAddr), ConnectError> 
                 return Ok((stream, *address));
             }
             Ok(Err(e)) => last = Some(say::not_connected(target, *address, &e)),
-            Err(_) => last = Some(say::silent(target, share)),
+            Err(_) => last = Some(say::silent(target, share, &Stage::default())),
         }
     }
     Err(last.unwrap_or_else(|| say::unresolved(target, &std::io::Error::other("it has no address"))))
