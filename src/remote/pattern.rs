@@ -70,7 +70,7 @@ mod tests {
             assert_eq!(glob(pattern, text), expected, "{pattern:?} against {text:?}");
         }
         // Exponential matchers never come back from this one.
-        assert!(!glob(&"a*".repeat(30), &format!("{}b", "a".repeat(200))));
+        assert!(!glob(&format!("{}c", "a*".repeat(30)), &"a".repeat(200)));
     }
 
     #[test]

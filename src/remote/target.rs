@@ -139,7 +139,7 @@ fn resolve(wish: Wish<'_>, ssh: &Ssh, around: &Surroundings, depth: usize) -> Re
         None => (host.clone(), port),
     };
     let jumps = match wish.jump.or(settings.proxy_jump.as_deref()).filter(|j| !j.eq_ignore_ascii_case("none")) {
-        Some(list) => jump_chain(list, wish.host, ssh, around, depth)?,
+        Some(list) => jump_chain(list, (&host, port), ssh, around, depth)?,
         None => Vec::new(),
     };
     let agent = match settings.identity_agent.as_deref() {
@@ -179,31 +179,38 @@ fn identities(wished: Option<&Path>, settings: &HostSettings, around: &Surroundi
 }
 
 /// `[user@]host[:port],…`: the last one is reached through those before it; the first may have jumps of its own in
-/// the configuration.
-fn jump_chain(list: &str, of: &str, ssh: &Ssh, around: &Surroundings, depth: usize) -> Result<Vec<Target>, String> {
+/// the configuration. `of` is the host that is to be reached.
+fn jump_chain(
+    list: &str,
+    of: (&str, u16),
+    ssh: &Ssh,
+    around: &Surroundings,
+    depth: usize,
+) -> Result<Vec<Target>, String> {
     let mut chain = Vec::new();
     for (index, spec) in list.split(',').map(str::trim).enumerate() {
         let (user, host, port) =
             jump_spec(spec).ok_or_else(|| format!("`{}` is no jump host: [user@]host[:port]", spec.escape_debug()))?;
-        if host == of {
-            // `Host *` with a ProxyJump covers the jump host as well: no host is a jump to itself.
-            continue;
-        }
         let wish = Wish {
             host,
             port,
             user,
             fallback_user: ssh.user.as_deref(),
             identity: ssh.identity.as_deref(),
-            // Only the first hop follows a ProxyJump of its own.
-            jump: (index > 0).then_some("none"),
+            jump: Some("none"),
         };
-        let mut hop = resolve(wish, ssh, around, depth + 1)?;
+        let alone = resolve(wish, ssh, around, depth + 1)?;
+        if (alone.host.as_str(), alone.port) == of {
+            // `Host *` with a ProxyJump covers the jump host as well: no host is a jump to itself.
+            continue;
+        }
+        // Only the first hop follows a ProxyJump of its own.
+        let mut hop = if index == 0 { resolve(Wish { jump: None, ..wish }, ssh, around, depth + 1)? } else { alone };
         chain.append(&mut hop.jumps);
         chain.push(hop);
     }
     if chain.len() > MAX_JUMPS {
-        return Err(format!("more than {MAX_JUMPS} jump hosts in `{list}`"));
+        return Err(format!("more than {MAX_JUMPS} jump hosts in `{}`", list.escape_debug()));
     }
     Ok(chain)
 }
@@ -230,4 +237,54 @@ fn jump_spec(spec: &str) -> Option<(Option<&str>, &str, Option<u16>)> {
     };
     let sound = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace);
     (sound(host) && user.is_none_or(sound)).then_some((user, host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jumps(config: &str, list: Option<&str>, host: &str) -> Result<Vec<String>, String> {
+        let home = tempfile::tempdir().map_err(|e| e.to_string())?;
+        std::fs::create_dir(home.path().join(".ssh")).map_err(|e| e.to_string())?;
+        std::fs::write(home.path().join(".ssh/config"), config).map_err(|e| e.to_string())?;
+        let around = Surroundings::new(home.path().to_owned(), "desk".to_owned(), None, Vec::new(), true);
+        let wish = Wish { host, jump: list, ..Wish::default() };
+        let target = resolve(wish, &Ssh::default(), &around, 0)?;
+        Ok(target.jumps.iter().map(Target::label).collect())
+    }
+
+    #[test]
+    fn chains_of_jump_hosts() {
+        for (config, list, host, expected) in [
+            ("", None, "mac", vec![]),
+            ("", Some("b"), "mac", vec!["desk@b"]),
+            ("", Some("u@b:2200, [fe80::1]:22 ,ssh://c:7/"), "mac", vec!["u@[b]:2200", "desk@fe80::1", "desk@[c]:7"]),
+            ("Host *\nProxyJump b", None, "mac", vec!["desk@b"]),
+            ("Host *\nProxyJump b", None, "b", vec![]),
+            ("Host *\nProxyJump b", Some("none"), "mac", vec![]),
+            (
+                "Host b\nHostName 10.0.0.9\nUser x\nProxyJump a\nHost mac\nProxyJump b",
+                None,
+                "mac",
+                vec!["desk@a", "x@10.0.0.9"],
+            ),
+            // One machine, two servers: that is a jump.
+            ("", Some("127.0.0.1:2222"), "127.0.0.1", vec!["desk@[127.0.0.1]:2222"]),
+        ] {
+            assert_eq!(
+                jumps(config, list, host),
+                Ok(expected.into_iter().map(str::to_owned).collect()),
+                "{config}, {list:?}"
+            );
+        }
+        for (config, list) in [
+            ("Host a\nProxyJump b\nHost b\nProxyJump a", Some("a")),
+            ("", Some("u@")),
+            ("", Some("-oX")),
+            ("", Some("a:0")),
+            ("", Some("")),
+        ] {
+            assert!(jumps(config, list, "mac").is_err(), "{config}, {list:?}");
+        }
+    }
 }

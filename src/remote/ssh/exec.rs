@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use russh::client::Msg;
-use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
+use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -55,10 +55,10 @@ pub(super) async fn run(session: &Session, mut job: Job, watch: &mut Watch) -> R
         return Err(RemoteError::Lost(session.end()));
     };
     let deadline = Instant::now() + job.timeout;
-    let opened = timeout_at(deadline, session.handle.channel_open_session()).await.map_err(|_| too_late())?;
+    let opened = timeout_at(deadline, open(session)).await.map_err(|_| too_late())?;
     let channel = opened.map_err(|e| match e {
         russh::Error::ChannelOpenFailure(_) => RemoteError::Refused(format!(
-            "no channel for `{}`: {}; commands that hang on the node may hold them all",
+            "no channel for `{}` ({}): commands that hang on the node may hold them all",
             job.shown,
             say::broken(&e)
         )),
@@ -76,6 +76,21 @@ pub(super) async fn run(session: &Session, mut job: Job, watch: &mut Watch) -> R
         open.done();
     }
     result
+}
+
+/// Opens a channel. sshd counts a session until it has cleaned up after it, which may be later than its last word:
+/// a refusal may be over in a moment, and nothing has run yet.
+async fn open(session: &Session) -> Result<Channel<Msg>, russh::Error> {
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match session.handle.channel_open_session().await {
+            Err(russh::Error::ChannelOpenFailure(_)) if pause < Duration::from_secs(2) => {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            other => return other,
+        }
+    }
 }
 
 /// An open channel. Dropped before the command ended, it ends the command.

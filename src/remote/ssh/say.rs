@@ -89,12 +89,24 @@ pub(super) fn handshake(target: &Target, e: &russh::Error) -> ConnectError {
             format!("{at} could not prove that it owns its host key"),
             "another machine may be answering in its place",
         ),
-        russh::Error::Disconnect | russh::Error::HUP => unreachable(
-            format!("{at} closed the connection before the login"),
-            "too many connections at once (MaxStartups), a firewall, or a server that is just starting: try again",
-        ),
+        russh::Error::Disconnect | russh::Error::HUP => hung_up(&at),
+        russh::Error::IO(e) if HANG_UPS.contains(&e.kind()) => hung_up(&at),
         other => unreachable(format!("the SSH handshake with {at} failed: {}", broken(other)), ""),
     }
+}
+
+const HANG_UPS: [io::ErrorKind; 4] = [
+    io::ErrorKind::UnexpectedEof,
+    io::ErrorKind::ConnectionReset,
+    io::ErrorKind::ConnectionAborted,
+    io::ErrorKind::BrokenPipe,
+];
+
+fn hung_up(at: &str) -> ConnectError {
+    unreachable(
+        format!("{at} closed the connection before the SSH handshake was done: no SSH server, or one that is too busy"),
+        "check `port` in the inventory; servers also turn away too many connections at once (MaxStartups)",
+    )
 }
 
 /// What broke a connection.
@@ -102,7 +114,7 @@ pub(super) fn broken(e: &russh::Error) -> String {
     match e {
         russh::Error::KeepaliveTimeout => "no sign of life for 45 s".to_owned(),
         russh::Error::Disconnect | russh::Error::HUP => "the node closed it".to_owned(),
-        russh::Error::IO(e) if e.kind() == io::ErrorKind::UnexpectedEof => "the node closed it".to_owned(),
+        russh::Error::IO(e) if HANG_UPS.contains(&e.kind()) => "the node closed it".to_owned(),
         russh::Error::ChannelOpenFailure(why) => match why {
             russh::ChannelOpenFailure::ConnectFailed => "connection failed".to_owned(),
             russh::ChannelOpenFailure::AdministrativelyProhibited => "its SSH server forbids it".to_owned(),

@@ -103,6 +103,11 @@ impl Sshd {
         text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
     }
 
+    /// What the server said, for failure messages.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
     /// Connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.children.lock().expect("not poisoned").len()
