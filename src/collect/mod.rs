@@ -57,17 +57,16 @@ async fn record(remote: &dyn Remote) -> NodeRecord {
         }
         transcripts.push(transcript(probe, result));
     }
-    let facts = match lost {
+    let facts = if let Some(why) = lost {
         // What was read before is kept for people, but a node half read is a node not read.
-        Some(why) => Err(CollectFailure {
+        Err(CollectFailure {
             kind: FailureKind::Lost,
             message: format!("the connection broke while facts were read: {why}"),
             hint: Some("run it again; if it happens again, look at the node's network and power".to_owned()),
-        }),
-        None => {
-            let session = Session { local_address: remote.peer_address(), user: Some(remote.user().to_owned()) };
-            Ok(assemble::facts(&transcripts, session))
-        }
+        })
+    } else {
+        let session = Session { local_address: remote.peer_address(), user: Some(remote.user().to_owned()) };
+        Ok(assemble::facts(&transcripts, session))
     };
     NodeRecord { facts, transcripts }
 }

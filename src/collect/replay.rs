@@ -24,12 +24,11 @@ pub fn replay(path: &Path) -> Result<(Inventory, Snapshot), Failure> {
             .hint("take a new one with `macluster snapshot FILE`")
     })?;
     for record in snapshot.nodes.values_mut() {
-        if let Ok(facts) = &record.facts {
-            if !record.transcripts.is_empty() {
-                // The connection's own facts are in no transcript.
-                let session: Session = facts.session.clone();
-                record.facts = Ok(assemble::facts(&record.transcripts, session));
-            }
+        let Ok(facts) = &record.facts else { continue };
+        if !record.transcripts.is_empty() {
+            // The connection's own facts are in no transcript.
+            let session: Session = facts.session.clone();
+            record.facts = Ok(assemble::facts(&record.transcripts, session));
         }
     }
     let inventory = inventory::read(&snapshot.inventory, None).map_err(|e| {

@@ -69,10 +69,8 @@ impl KeyRing {
             };
         }
         // The OpenSSH format carries its public half in clear text.
-        if let Ok(key) = PrivateKey::from_openssh(&text) {
-            if key.is_encrypted() {
-                return KeyFile::Locked(Some(Box::new(key.public_key().clone())));
-            }
+        if let Some(key) = PrivateKey::from_openssh(&text).ok().filter(PrivateKey::is_encrypted) {
+            return KeyFile::Locked(Some(Box::new(key.public_key().clone())));
         }
         match decode_secret_key(&text, None) {
             Ok(key) => KeyFile::Ready(Arc::new(key)),

@@ -1,4 +1,4 @@
-//! `known_hosts`: which key a host is known by. Semantics of OpenSSH's `sshd(8)`, "SSH_KNOWN_HOSTS FILE FORMAT";
+//! `known_hosts`: which key a host is known by. Semantics of OpenSSH's `sshd(8)`, section `SSH_KNOWN_HOSTS FILE FORMAT`;
 //! russh's own reader knows neither wildcards, negation, markers, tabs nor keys of another type.
 
 mod line;

@@ -1,6 +1,7 @@
 //! Logging in with keys: named key files, keys of the agent, default key files.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use russh::client::{AuthResult, Handle};
@@ -14,15 +15,22 @@ use crate::model::FailureKind;
 use crate::remote::ConnectError;
 use crate::remote::keys::{KeyFile, KeyRing};
 use crate::remote::prompt::Limit;
-use crate::remote::target::{Identity, Target};
+use crate::remote::target::Target;
 
 /// An agent may ask its owner to confirm or to touch a token.
 const AGENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// One key to try.
 enum Candidate {
-    Agent(AgentIdentity),
-    File(Identity, KeyFile),
+    /// A key of the agent, and the file that holds it, too: an agent may decline to sign.
+    Agent(Box<AgentIdentity>, Option<File>),
+    File(File),
+}
+
+/// A key file and what is in it.
+struct File {
+    path: PathBuf,
+    content: KeyFile,
 }
 
 /// Everything that happened, for the error message.
@@ -42,124 +50,141 @@ pub(super) async fn login(
     limit: &Limit,
 ) -> Result<(), ConnectError> {
     let mut report = Report::default();
-    let mut agent = Agent::open(target, handle, &mut report).await;
+    let agent = Agent::open(target, handle, &mut report).await;
     let candidates = candidates(target, &agent, &mut report);
-    let mut rsa_hash: Option<Option<HashAlg>> = None;
+    let mut login =
+        Login { handle, user: &target.user, agent: agent.client, keys, limit, rsa: RsaHash::default(), report };
     for candidate in candidates {
-        let outcome = attempt(handle, target, candidate, &mut agent, keys, limit, &mut rsa_hash, &mut report).await;
-        match outcome {
+        match login.attempt(candidate).await {
             Ok(Some(AuthResult::Success)) => return Ok(()),
-            Ok(Some(AuthResult::Failure { remaining_methods, partial_success })) => {
-                report.offered.extend(remaining_methods.iter().map(<&'static str>::from));
-                report.partial |= partial_success;
-            }
+            Ok(Some(failure)) => login.report.failed(&failure),
             Ok(None) => {}
-            Err(e) => report.remarks.push(e.to_string()),
+            Err(e) => login.report.remarks.push(e.0),
         }
-        if handle.is_closed() {
-            return Err(closed(target, &report));
+        if login.handle.is_closed() {
+            return Err(closed(target, &login.report));
         }
     }
+    let Login { handle, mut report, .. } = login;
     if report.tried.is_empty() {
         // Nothing to offer: learn at least what the server would take (and some need nothing).
         match handle.authenticate_none(&target.user).await {
             Ok(AuthResult::Success) => return Ok(()),
-            Ok(AuthResult::Failure { remaining_methods, .. }) => {
-                report.offered.extend(remaining_methods.iter().map(<&'static str>::from));
-            }
-            Err(_) => return Err(closed(target, &report)),
+            Ok(failure) if !handle.is_closed() => report.failed(&failure),
+            _ => return Err(closed(target, &report)),
         }
     }
     Err(refused(target, &report))
 }
 
+impl Report {
+    fn failed(&mut self, result: &AuthResult) {
+        if let AuthResult::Failure { remaining_methods, partial_success } = result {
+            self.offered.extend(remaining_methods.iter().map(<&'static str>::from));
+            self.partial |= partial_success;
+        }
+    }
+}
+
 /// Named keys first (through the agent when it holds them), then the agent's others, then default files.
 fn candidates(target: &Target, agent: &Agent, report: &mut Report) -> Vec<Candidate> {
     let mut first = Vec::new();
-    let mut last = Vec::new();
+    let mut defaults = Vec::new();
     let mut used = Vec::new();
     for identity in &target.identities {
-        let file = KeyRing::look(&identity.path);
-        let held = file.public().and_then(|public| agent.find(public));
-        let path = identity.path.display();
-        match (&file, held) {
-            (_, Some(held)) => {
-                used.extend(file.public().map(PublicKey::key_data).cloned());
-                first.push(Candidate::Agent(held.clone()));
+        let file = File { path: identity.path.clone(), content: KeyRing::look(&identity.path) };
+        let path = file.path.display();
+        let held = file.content.public().and_then(|public| agent.find(public));
+        match (&file.content, held) {
+            (content, Some(held)) => {
+                used.push(held.public_key().key_data().clone());
+                let private = matches!(content, KeyFile::Ready(_) | KeyFile::Locked(_));
+                first.push(Candidate::Agent(Box::new(held.clone()), Some(file).filter(|_| private)));
             }
             (KeyFile::Missing, None) if identity.named => report.remarks.push(format!("{path} does not exist")),
             (KeyFile::Missing, None) => {}
             (KeyFile::Public(_), None) => report.remarks.push(format!("{path}: the agent does not hold this key")),
             (KeyFile::Broken(why), None) => report.remarks.push(format!("{path} cannot be used: {why}")),
             (KeyFile::Ready(_) | KeyFile::Locked(_), None) => {
-                let list = if identity.named { &mut first } else { &mut last };
-                list.push(Candidate::File(identity.clone(), file));
+                let list = if identity.named { &mut first } else { &mut defaults };
+                list.push(Candidate::File(file));
             }
         }
     }
     if !target.identities_only {
         let others = agent.identities.iter().filter(|i| !used.contains(i.public_key().key_data()));
-        first.extend(others.cloned().map(Candidate::Agent));
+        first.extend(others.map(|identity| Candidate::Agent(Box::new(identity.clone()), None)));
     }
-    first.append(&mut last);
+    first.append(&mut defaults);
     first
 }
 
-#[allow(clippy::too_many_arguments, reason = "the state of one login, used in this one place")]
-async fn attempt(
-    handle: &mut Handle<Client>,
-    target: &Target,
-    candidate: Candidate,
-    agent: &mut Agent,
-    keys: &KeyRing,
-    limit: &Limit,
-    rsa_hash: &mut Option<Option<HashAlg>>,
-    report: &mut Report,
-) -> Result<Option<AuthResult>, Problem> {
-    let user = target.user.as_str();
-    match candidate {
-        Candidate::Agent(identity) => {
-            let public = identity.public_key().into_owned();
-            report.tried.push(format!("agent key {}", fingerprint(&public)));
-            let hash = hash_for(handle, &public, rsa_hash).await?;
-            let Some(client) = agent.client.as_mut() else {
-                return Ok(None);
-            };
-            let mut signer = Patient { client, limit };
-            Ok(Some(match identity {
-                AgentIdentity::PublicKey { key, .. } => {
-                    handle.authenticate_publickey_with(user, key, hash, &mut signer).await?
+/// One login under way.
+struct Login<'a> {
+    handle: &'a mut Handle<Client>,
+    user: &'a str,
+    agent: Option<AgentClient<UnixStream>>,
+    keys: &'a KeyRing,
+    limit: &'a Limit,
+    rsa: RsaHash,
+    report: Report,
+}
+
+impl Login<'_> {
+    /// None: there was nothing to try after all.
+    async fn attempt(&mut self, candidate: Candidate) -> Result<Option<AuthResult>, Problem> {
+        match candidate {
+            Candidate::File(file) => self.with_file(file).await,
+            Candidate::Agent(identity, file) => match (self.with_agent(*identity).await, file) {
+                (Err(e), Some(file)) if !self.handle.is_closed() => {
+                    self.report.remarks.push(e.0);
+                    self.with_file(file).await
                 }
-                AgentIdentity::Certificate { certificate, .. } => {
-                    handle.authenticate_certificate_with(user, certificate, hash, &mut signer).await?
-                }
-            }))
+                (result, _) => result,
+            },
         }
-        Candidate::File(identity, file) => {
-            let path = identity.path.display().to_string();
-            report.tried.push(match file.public() {
-                Some(public) => format!("{path} ({})", fingerprint(public)),
-                None => path.clone(),
-            });
-            let key = match file {
-                KeyFile::Ready(key) => key,
-                KeyFile::Locked(public) => {
-                    if let Some(public) = public {
-                        let hash = hash_for(handle, &public, rsa_hash).await?;
-                        if let Some(no) = wanted(handle, user, *public, hash).await? {
-                            return Ok(Some(no));
-                        }
-                    }
-                    match keys.unlock(&identity.path, limit).await {
-                        Ok(key) => key,
-                        Err(why) => return Err(Problem(format!("{path}: {why}"))),
+    }
+
+    async fn with_agent(&mut self, identity: AgentIdentity) -> Result<Option<AuthResult>, Problem> {
+        let public = identity.public_key().into_owned();
+        self.report.tried.push(format!("agent key {}", fingerprint(&public)));
+        let hash = self.rsa.of(self.handle, &public).await?;
+        let Some(client) = self.agent.as_mut() else {
+            return Ok(None);
+        };
+        let mut signer = Patient { client, limit: self.limit };
+        let (handle, user) = (&mut *self.handle, self.user);
+        Ok(Some(match identity {
+            AgentIdentity::PublicKey { key, .. } => {
+                handle.authenticate_publickey_with(user, key, hash, &mut signer).await?
+            }
+            AgentIdentity::Certificate { certificate, .. } => {
+                handle.authenticate_certificate_with(user, certificate, hash, &mut signer).await?
+            }
+        }))
+    }
+
+    async fn with_file(&mut self, file: File) -> Result<Option<AuthResult>, Problem> {
+        let path = file.path.display().to_string();
+        self.report.tried.push(match file.content.public() {
+            Some(public) => format!("{path} ({})", fingerprint(public)),
+            None => path.clone(),
+        });
+        let key = match file.content {
+            KeyFile::Ready(key) => key,
+            KeyFile::Locked(public) => {
+                if let Some(public) = public {
+                    let hash = self.rsa.of(self.handle, &public).await?;
+                    if let Some(no) = wanted(self.handle, self.user, *public, hash).await? {
+                        return Ok(Some(no));
                     }
                 }
-                KeyFile::Public(_) | KeyFile::Missing | KeyFile::Broken(_) => return Ok(None),
-            };
-            let hash = hash_for(handle, key.public_key(), rsa_hash).await?;
-            Ok(Some(handle.authenticate_publickey(user, PrivateKeyWithHashAlg::new(key, hash)).await?))
-        }
+                self.keys.unlock(&file.path, self.limit).await.map_err(|why| Problem(format!("{path}: {why}")))?
+            }
+            KeyFile::Public(_) | KeyFile::Missing | KeyFile::Broken(_) => return Ok(None),
+        };
+        let hash = self.rsa.of(self.handle, key.public_key()).await?;
+        Ok(Some(self.handle.authenticate_publickey(self.user, PrivateKeyWithHashAlg::new(key, hash)).await?))
     }
 }
 
@@ -230,18 +255,23 @@ impl russh::Signer for OnlyAsking {
 }
 
 /// The signature hash for RSA keys: what the server says it takes, else SHA-512 as OpenSSH would try.
-async fn hash_for(
-    handle: &Handle<Client>,
-    key: &PublicKey,
-    cache: &mut Option<Option<HashAlg>>,
-) -> Result<Option<HashAlg>, Problem> {
-    if !key.algorithm().is_rsa() {
-        return Ok(None);
+#[derive(Default)]
+struct RsaHash {
+    asked: bool,
+    hash: Option<HashAlg>,
+}
+
+impl RsaHash {
+    async fn of(&mut self, handle: &Handle<Client>, key: &PublicKey) -> Result<Option<HashAlg>, Problem> {
+        if !key.algorithm().is_rsa() {
+            return Ok(None);
+        }
+        if !self.asked {
+            self.hash = handle.best_supported_rsa_hash().await?.unwrap_or(Some(HashAlg::Sha512));
+            self.asked = true;
+        }
+        Ok(self.hash)
     }
-    if cache.is_none() {
-        *cache = Some(handle.best_supported_rsa_hash().await?.unwrap_or(Some(HashAlg::Sha512)));
-    }
-    Ok(cache.flatten())
 }
 
 fn fingerprint(key: &PublicKey) -> String {
@@ -284,12 +314,6 @@ impl Agent {
 
 /// Something that kept a key from being tried.
 struct Problem(String);
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl From<russh::Error> for Problem {
     fn from(e: russh::Error) -> Self {

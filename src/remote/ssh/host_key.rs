@@ -24,13 +24,13 @@ fn known(target: &Target) -> KnownHosts {
     KnownHosts::load(target.user_known_hosts.iter().chain(&target.global_known_hosts))
 }
 
-impl HostKeyPolicy {
-    /// Key types recorded for this host.
-    pub(super) fn known_types(&self, target: &Target) -> Vec<String> {
-        let (host, port) = &target.listed;
-        known(target).types(host, *port)
-    }
+/// Key types recorded for this host.
+pub(super) fn known_types(target: &Target) -> Vec<String> {
+    let (host, port) = &target.listed;
+    known(target).types(host, *port)
+}
 
+impl HostKeyPolicy {
     /// Ok: the key is the host's.
     pub(super) async fn decide(
         &self,

@@ -66,7 +66,7 @@ impl Programs {
                 // Nowhere. The first answer names the path where it should be.
                 break;
             }
-            let found = calls.get(index).map(|(_, call)| call.clone()).unwrap_or(call);
+            let found = calls.get(index).map_or(call, |(_, call)| call.clone());
             self.remember(program, &found);
             output = again;
         }

@@ -10,7 +10,7 @@ use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PublicKeyOrCertificate};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use super::host_key::HostKeyPolicy;
+use super::host_key::{self, HostKeyPolicy};
 use super::{auth, say};
 use crate::model::FailureKind;
 use crate::remote::keys::KeyRing;
@@ -91,12 +91,11 @@ impl Session {
         limit: &Limit,
         stage: &Stage,
     ) -> Result<Self, ConnectError> {
-        let (stream, peer): (Box<dyn Duplex>, _) = match &through {
-            Some(jump) => (jump.tcp(&target.host, target.port).await.map_err(|e| say::jump_refused(target, &e))?, None),
-            None => {
-                let (stream, address) = dial(target).await?;
-                (Box::new(stream), Some(address.ip()))
-            }
+        let (stream, peer): (Box<dyn Duplex>, _) = if let Some(jump) = &through {
+            (jump.tcp(&target.host, target.port).await.map_err(|e| say::jump_refused(target, &e))?, None)
+        } else {
+            let (stream, address) = dial(target).await?;
+            (Box::new(stream), Some(address.ip()))
         };
         stage.enter(Stage::HANDSHAKE);
         let gone = Gone::default();
@@ -107,7 +106,7 @@ impl Session {
             gone: gone.clone(),
             accepted: false,
         };
-        let config = Arc::new(config(policy.known_types(target)));
+        let config = Arc::new(config(&host_key::known_types(target)));
         let mut handle = match client::connect_stream(config, stream, client).await {
             Ok(handle) => handle,
             Err(Trouble::HostKey(refusal)) => return Err(*refusal),
@@ -162,7 +161,7 @@ async fn dial(target: &Target) -> Result<(TcpStream, SocketAddr), ConnectError> 
 }
 
 /// Host key algorithms with those of known keys first, so that a host is not refused for offering another one.
-fn config(known: Vec<String>) -> client::Config {
+fn config(known: &[String]) -> client::Config {
     let mut preferred = russh::Preferred::DEFAULT;
     // `ssh-rsa` (SHA-1 signatures) is left out on purpose, as OpenSSH does since 8.8.
     let mut order = vec![

@@ -81,14 +81,13 @@ pub(super) fn words(raw: &str) -> Result<Option<(String, Vec<String>)>, String> 
             (_, '\\') if matches!(chars.peek(), Some('"' | '\'' | '\\')) => {
                 word.get_or_insert_default().extend(chars.next());
             }
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '"' | '\'') => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
             (None, '#') if word.is_none() => break,
             (None, c) if c.is_whitespace() => args.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {

@@ -99,17 +99,9 @@ impl Walk<'_> {
             "user" => {
                 self.out.user.get_or_insert_with(|| first.clone());
             }
-            "port" => {
-                if self.out.port.is_none() {
-                    self.out.port = first.parse().ok().filter(|p| *p != 0);
-                }
-            }
+            "port" if self.out.port.is_none() => self.out.port = first.parse().ok().filter(|p| *p != 0),
             "identityfile" if none => self.out.no_identities = true,
-            "identityfile" => {
-                if !self.raw_identities.contains(first) {
-                    self.raw_identities.push(first.clone());
-                }
-            }
+            "identityfile" if !self.raw_identities.contains(first) => self.raw_identities.push(first.clone()),
             "identitiesonly" => {
                 self.identities_only.get_or_insert(yes);
             }
@@ -225,15 +217,12 @@ fn expand(raw: &str, token: impl Fn(char) -> Option<String>) -> String {
         } else {
             None
         };
-        match replaced {
-            Some(text) => {
-                out.push_str(&text);
-                rest = chars.as_str();
-            }
-            None => {
-                out.push(sign);
-                rest = tail.get(sign.len_utf8()..).unwrap_or_default();
-            }
+        if let Some(text) = replaced {
+            out.push_str(&text);
+            rest = chars.as_str();
+        } else {
+            out.push(sign);
+            rest = tail.get(sign.len_utf8()..).unwrap_or_default();
         }
     }
     out.push_str(rest);

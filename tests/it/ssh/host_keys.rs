@@ -1,7 +1,5 @@
 //! Host keys: known, unknown, changed, of another type, revoked; against a real server.
 
-use std::sync::Arc;
-
 use macluster::event::silent;
 use macluster::model::FailureKind;
 use macluster::remote::{ConnectError, ConnectOptions, Fleet};
@@ -162,5 +160,4 @@ async fn the_system_wide_file_counts_and_a_file_that_cannot_be_written_is_no_ref
     let fleet = Fleet::connect_in(&inventory, &options(true), &events, &around).await;
     assert_eq!(fleet.reached().count(), 1, "it was accepted");
     assert!(log.0.lock().expect("not poisoned").concat().contains("could not record"));
-    let _: Arc<_> = log;
 }

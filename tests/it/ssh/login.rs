@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
 use macluster::event::silent;
 use macluster::model::{Cmd, FailureKind};
 use macluster::remote::{ConnectOptions, Fleet, Surroundings};
 
-use super::{Script, around, inventory, options, own_key, reach};
+use super::{Script, around, assert_all_reached, inventory, options, own_key, reach};
 use crate::support::sshd::{Sshd, keygen, me};
 
 /// Makes a key in the server's folder and lets it in.
@@ -55,9 +54,7 @@ async fn an_encrypted_key_asks_once_for_all_nodes() {
     let script = Script::secrets(&["wrong", "open sesame"]);
     let asking = ConnectOptions { prompt: script.clone(), ..options(true) };
     let fleet = Fleet::connect_in(&inventory, &asking, &silent(), &around).await;
-    for (name, error) in fleet.unreached() {
-        panic!("{name}: {}", error.message);
-    }
+    assert_all_reached(&fleet);
     assert_eq!(script.asked().len(), 2, "once, and once more for the slip: {:?}", script.asked());
     assert!(script.asked().iter().all(|q| q.contains("locked")));
 
@@ -217,5 +214,4 @@ async fn more_than_a_key_is_wanted() {
     let inventory = inventory(sshd.dir.path(), &[sshd.port], &own_key(&sshd));
     let error = reach(&inventory, &options(true), &around(sshd.dir.path(), false)).await.err().expect("not let in");
     assert!(error.message.contains("wants more than a key"), "{}", error.message);
-    let _: Arc<()> = Arc::default();
 }

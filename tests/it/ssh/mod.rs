@@ -115,3 +115,9 @@ fn log() -> (Arc<Log>, Events) {
     let log = Arc::new(Log::default());
     (Arc::clone(&log), log)
 }
+
+#[track_caller]
+fn assert_all_reached(fleet: &Fleet) {
+    let missing: Vec<String> = fleet.unreached().map(|(node, e)| format!("{node}: {}", e.message)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

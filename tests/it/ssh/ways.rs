@@ -8,7 +8,7 @@ use macluster::model::{Cmd, FailureKind};
 use macluster::remote::{Fleet, RemoteError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{around, connect, inventory, log, options, own_key, reach};
+use super::{around, assert_all_reached, connect, inventory, log, options, own_key, reach};
 use crate::support::sshd::{Sshd, me};
 
 /// Writes `~/.ssh/config` in the server's folder, with `known_hosts` for the servers given.
@@ -16,8 +16,9 @@ fn configure(home: &Sshd, text: &str, known: &[(&str, &Sshd)]) {
     let ssh = home.path(".ssh");
     std::fs::create_dir_all(&ssh).expect("made");
     std::fs::write(ssh.join("config"), text).expect("written");
-    let lines: String = known.iter().map(|(name, sshd)| format!("{name} {}\n", sshd.host_key("ed25519"))).collect();
-    std::fs::write(ssh.join("known_hosts"), lines).expect("written");
+    let lines: Vec<String> =
+        known.iter().map(|(name, sshd)| format!("{name} {}\n", sshd.host_key("ed25519"))).collect();
+    std::fs::write(ssh.join("known_hosts"), lines.concat()).expect("written");
 }
 
 #[tokio::test]
@@ -65,9 +66,7 @@ async fn through_one_jump_host_and_through_two() {
         // Three nodes share the way.
         let inventory = inventory(target.dir.path(), &[target.port; 3], &lines);
         let fleet = Fleet::connect_in(&inventory, &options(true), &silent(), &around(target.dir.path(), false)).await;
-        for (node, error) in fleet.unreached() {
-            panic!("{node}: {}", error.message);
-        }
+        assert_all_reached(&fleet);
         for (_, remote) in fleet.reached() {
             assert!(remote.exec(Cmd::read("/bin/true", [""; 0])).await.expect("it runs").ok());
             assert_eq!(remote.peer_address(), None);
@@ -104,7 +103,7 @@ async fn proxy_jump_of_the_configuration_applies_to_hops_as_well() {
     let inventory = "rack: test\nnodes:\n  - { name: mac-1, host: mac }\n";
     let inventory = macluster::parse::inventory::read(inventory, None).expect("a good inventory");
     // All three have one listed name here, so their keys are recorded under it first.
-    let lines: String = [&one, &two, &target].iter().map(|s| format!("%h {}\n", s.host_key("ed25519"))).collect();
+    let lines = [&one, &two, &target].map(|s| format!("%h {}\n", s.host_key("ed25519"))).concat();
     std::fs::write(target.path(".ssh/known_hosts"), lines).expect("written");
     let remote = reach(&inventory, &options(false), &around(target.dir.path(), true)).await;
     assert!(remote.is_ok(), "{}", remote.err().map(|e| e.message).unwrap_or_default());

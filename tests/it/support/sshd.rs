@@ -1,5 +1,6 @@
 //! Real OpenSSH servers on loopback, one process per connection (`sshd -i`), with keys and files of their own.
 
+use std::fmt::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -26,11 +27,16 @@ pub(crate) fn installed(test: &str) -> Option<PathBuf> {
     let found = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/opt/homebrew/sbin/sshd"].iter().map(PathBuf::from);
     let found = found.into_iter().find(|p| p.is_file());
     if found.is_none() {
-        let ci = std::env::var("CI").is_ok_and(|v| v == "true");
-        assert!(!ci, "{test}: sshd is not installed");
-        eprintln!("NOT RUN: {test}: sshd is not installed");
+        not_run(test, "sshd is not installed");
     }
     found
+}
+
+/// Says by name that a test (or a part of one) cannot run here; under CI that is a failure.
+#[expect(clippy::print_stderr, reason = "the report of a test")]
+pub(crate) fn not_run(test: &str, why: &str) {
+    assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "{test}: {why}");
+    eprintln!("NOT RUN: {test}: {why}");
 }
 
 /// Makes a key pair with `ssh-keygen`.
@@ -61,15 +67,16 @@ impl Sshd {
         for kind in host_keys {
             let path = dir.path().join(format!("host_{kind}"));
             keygen(&path, kind, "");
-            config.push_str(&format!("HostKey {}\n", path.display()));
+            let _ = writeln!(config, "HostKey {}", path.display());
         }
         keygen(&dir.path().join("id"), "ed25519", "");
         std::fs::copy(dir.path().join("id.pub"), dir.path().join("authorized_keys")).expect("copied");
-        config.push_str(&format!(
+        let _ = write!(
+            config,
             "{more}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nAcceptEnv LC_*\nPrintMotd no\n",
             dir.path().join("authorized_keys").display()
-        ));
+        );
         let config_file = dir.path().join("sshd_config");
         std::fs::write(&config_file, config).expect("written");
 
