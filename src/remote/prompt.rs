@@ -44,13 +44,21 @@ impl Asker {
         tokio::task::spawn_blocking(move || prompt.ask_secret(&question)).await.ok().flatten()
     }
 
-    /// Waits for its turn, then asks unless `settled` finds the question answered meanwhile.
-    pub(crate) async fn confirm_unless(&self, settled: impl FnOnce() -> bool + Send, question: String) -> Option<bool> {
-        let _turn = self.turn.lock().await;
-        if settled() {
-            return Some(true);
-        }
-        let prompt = Arc::clone(&self.prompt);
+    /// Waits for the terminal, which is then kept until the answer is acted upon.
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        Turn { _terminal: self.turn.lock().await, prompt: &self.prompt }
+    }
+}
+
+/// The terminal, for one question.
+pub(crate) struct Turn<'a> {
+    _terminal: tokio::sync::MutexGuard<'a, ()>,
+    prompt: &'a Arc<dyn Prompt>,
+}
+
+impl Turn<'_> {
+    pub(crate) async fn confirm(&self, question: String) -> Option<bool> {
+        let prompt = Arc::clone(self.prompt);
         tokio::task::spawn_blocking(move || prompt.confirm(&question)).await.ok().flatten()
     }
 }

@@ -86,36 +86,42 @@ impl HostKeyPolicy {
             }
             None => String::new(),
         };
-        if !self.accept_new {
-            let question = format!(
-                "{name} is not known yet{note}. Its key is\n  {key}\nCompare it with the one shown at the machine. Trust it from now on?"
-            );
-            // Two nodes of the inventory may be one host: the second question is settled by the first answer.
-            let settled = {
-                let (target, key) = (target.clone(), key.clone());
-                move || known(&target).check(&target.listed.0, target.listed.1, &key) == Verdict::Known
-            };
-            match limit.paused(self.asker.confirm_unless(settled, question)).await {
-                Some(true) => {}
-                Some(false) => {
-                    let message = format!("the key of {name} was not accepted: {key}");
-                    return Err(refusal(FailureKind::UnknownHostKey, message, None));
-                }
-                None => {
-                    return Err(refusal(
-                        FailureKind::UnknownHostKey,
-                        format!("{name} is not known yet{note}; its key is {key}"),
-                        Some(
-                            "compare the fingerprint with the one shown at the machine \
-                             (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then run again with --accept-new-host-keys"
-                                .to_owned(),
-                        ),
-                    ));
-                }
-            }
+        if self.accept_new {
+            self.remember(target, key).await;
+            return Ok(());
         }
-        self.remember(target, key).await;
-        Ok(())
+        let question = format!(
+            "{name} is not known yet{note}. Its key is\n  {key}\nCompare it with the one shown at the machine. Trust it \
+             from now on?"
+        );
+        let answer = limit.paused(async {
+            let turn = self.asker.turn().await;
+            // Two nodes may be one host: the second question is settled by the first answer.
+            if known(target).check(host, *port, &key) == Verdict::Known {
+                return Some(true);
+            }
+            let answer = turn.confirm(question).await;
+            if answer == Some(true) {
+                self.remember(target, key.clone()).await;
+            }
+            answer
+        });
+        match answer.await {
+            Some(true) => Ok(()),
+            Some(false) => {
+                let message = format!("the key of {name} was not accepted: {key}");
+                Err(refusal(FailureKind::UnknownHostKey, message, None))
+            }
+            None => Err(refusal(
+                FailureKind::UnknownHostKey,
+                format!("{name} is not known yet{note}; its key is {key}"),
+                Some(
+                    "compare the fingerprint with the one shown at the machine \
+                     (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then run again with --accept-new-host-keys"
+                        .to_owned(),
+                ),
+            )),
+        }
     }
 
     /// Records the key. Failing to is no reason to refuse: the person did accept it.
