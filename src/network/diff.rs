@@ -99,12 +99,11 @@ fn of_link(
         all.iter().filter(|b| b.members.contains(&own.interface)).map(|b| b.name.as_str()).collect();
     for bridge in &bridges {
         let vars = base().with("bridge", *bridge);
-        push(ForEach::BridgeMember, Some(bridge), format!("member of {bridge}"), "in no bridge".to_owned(), vars);
+        push(ForEach::BridgeMember, Some(bridge), format!("member of {bridge}"), "on its own, up".to_owned(), vars);
     }
-    if !interface.up() {
+    // One that leaves a bridge is brought up by that step.
+    if !interface.up() && bridges.is_empty() {
         push(ForEach::DownInterface, None, "down".to_owned(), "up".to_owned(), base());
-    } else if let Some(bridge) = bridges.first() {
-        push(ForEach::DownInterface, None, format!("up as a member of {bridge}"), "up".to_owned(), base());
     }
     let right = |inet: &Inet| inet.address == own.address && inet.prefix == Some(link.network.prefix_len());
     for inet in interface.inet.iter().filter(|i| !right(i)) {

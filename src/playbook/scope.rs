@@ -11,7 +11,7 @@ pub enum ForEach {
     Node,
     /// A link interface that is a member of a bridge.
     BridgeMember,
-    /// A link interface that is down, or that leaves a bridge (which can leave it down).
+    /// A link interface that is down and in no bridge.
     DownInterface,
     /// An IPv4 address out of the pool, or self-assigned, where it does not belong.
     StrayAddress,

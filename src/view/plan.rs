@@ -54,7 +54,7 @@ fn printable_lines(text: &str, printer: Printer) -> String {
 }
 
 fn heading(out: &mut String, printer: Printer, text: &str) {
-    if !out.is_empty() {
+    if !out.is_empty() && out != "\n" {
         out.push('\n');
     }
     let _ = writeln!(out, "{}\n", paint(printer, "1", text));
@@ -190,7 +190,8 @@ pub fn json(plan: &NetworkPlan, inventory: &Inventory) -> Value {
 
 /// What apply did, for people.
 pub fn applied_human(applied: &[Applied], verified: &Verified, inventory: &Inventory, printer: Printer) -> String {
-    let mut out = String::new();
+    // It follows the plan on the same screen.
+    let mut out = String::from("\n");
     if !applied.is_empty() {
         heading(&mut out, printer, "Applied");
     }

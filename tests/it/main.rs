@@ -12,6 +12,7 @@ mod inventory;
 mod known_hosts;
 mod mesh;
 mod network;
+mod network_live;
 mod parse;
 mod playbooks;
 mod ranks;

@@ -78,10 +78,8 @@ async fn on_node(node: &NodeName, remote: &SharedRemote, changes: &[&Change], ev
         for (nth, cmd) in change.commands.iter().enumerate() {
             let Err((why, gone)) = run(node, remote, cmd, events).await else { continue };
             let mut failure = ApplyFailure { command: cmd.display(), why, undone: Vec::new(), not_undone: Vec::new() };
-            if nth > 0 {
-                failure.not_undone.push(format!("the first part of {} on {}", change.kind, change.interface));
-            }
-            let earlier = changes.get(..done).unwrap_or_default();
+            // A change that got half way is taken back like a whole one.
+            let earlier = changes.get(..done + usize::from(nth > 0)).unwrap_or_default();
             let done = take_back(node, remote, earlier, gone, &mut failure, events).await;
             return Applied { node: node.clone(), done, failure: Some(failure) };
         }

@@ -88,8 +88,11 @@ fn end_of_link(facts: &NodeFacts, network: &LinkNetwork, end: &NetworkEnd, resul
         result.failures.push(format!("{at}: no carrier"));
     }
     if !interface.inet.iter().any(|i| i.address == end.address && i.prefix == Some(prefix)) {
+        // What hangs on the address would only repeat it.
         result.failures.push(format!("{at}: the address {}/{prefix} is not there", end.address));
-    } else if interface.inet.len() > 1 {
+        return;
+    }
+    if interface.inet.len() > 1 {
         result.failures.push(format!("{at}: other addresses stand beside {}/{prefix}", end.address));
     }
     // Where IPv6 is off for a port it has no link-local address, and its GID table is short (FAILURES C18). No

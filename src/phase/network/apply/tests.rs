@@ -118,6 +118,20 @@ async fn a_way_back_that_fails_is_told() {
 }
 
 #[tokio::test]
+async fn a_change_that_got_half_way_is_taken_back_too() {
+    let mut twofold = change("a", "one", &["undo-one"]);
+    twofold.commands.push(Cmd::write("/sbin/ifconfig", ["half"]));
+    let plan = NetworkPlan { changes: vec![twofold], ..NetworkPlan::default() };
+    let a: NodeName = "a".parse().expect("a name");
+    let remote = Arc::new(Scripted { node: a.clone(), fails: &["half"], lost: false, ran: Mutex::default() });
+    let remotes = BTreeMap::from([(a, Arc::clone(&remote) as SharedRemote)]);
+    let applied = apply(&plan, &remotes, &silent()).await;
+    assert_eq!(*remote.ran.lock().expect("a lock"), ["ifconfig one", "ifconfig half", "ifconfig undo-one"]);
+    assert_eq!(applied[0].failure.as_ref().map(|f| f.undone.len()), Some(1));
+    assert_eq!(applied[0].done, 0);
+}
+
+#[tokio::test]
 async fn a_node_whose_first_command_fails_is_unchanged() {
     let (a, _, ran) = run_with(&["ifconfig one"], false).await;
     assert_eq!(ran, ["ifconfig one"]);
