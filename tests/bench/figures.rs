@@ -38,7 +38,14 @@ async fn racks() {
     row("doctor --from, 8 nodes", median, least, "50 ms");
     rack.stop().await.expect("stopped");
 
-    let rack = Rack::builder().binary(binary()).nodes(3).prepared(true).profiler_delay(PROFILER).start().await.expect("a rack");
+    let rack = Rack::builder()
+        .binary(binary())
+        .nodes(3)
+        .prepared(true)
+        .profiler_delay(PROFILER)
+        .start()
+        .await
+        .expect("a rack");
     let dir = rack.dir.clone();
     let (doctor, least) = time(5, || run(&dir, &["doctor"]));
     let handshake = handshake(&dir.join("macluster.yaml")).await;
@@ -51,7 +58,8 @@ async fn racks() {
 /// Median time to connect to all nodes of the rack.
 async fn handshake(inventory: &Path) -> Duration {
     let inventory = macluster::parse::inventory::load(Some(inventory)).expect("an inventory");
-    let options = ConnectOptions { access: Access::Read, accept_new_host_keys: false, parallel: 32, prompt: Arc::new(Nobody) };
+    let options =
+        ConnectOptions { access: Access::Read, accept_new_host_keys: false, parallel: 32, prompt: Arc::new(Nobody) };
     let mut times = Vec::new();
     for _ in 0..5 {
         let begin = Instant::now();
