@@ -7,6 +7,7 @@ mod agent;
 mod checklist;
 mod checks;
 mod floors;
+mod inference;
 mod init;
 mod inventory;
 mod known_hosts;

@@ -1,6 +1,7 @@
 //! Helpers of the integration tests: the real binary, its exact output, temporary folders.
 
 pub mod rack;
+pub mod runtime;
 pub mod ssh;
 pub mod sshd;
 
