@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 300.0
 
 
 class Reply:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src"
-WAIT_S = 90.0
+WAIT_S = 300.0
 """The longest any single wait may take: far more than needed, so that only a hang meets it."""
 
 
@@ -205,7 +205,7 @@ def rank_json(folder: Path, model: Path, rank: int, world_size: int, port: int, 
         "model": {"path": str(model), "id": "SmolLM2-135M"},
         "trust_remote_code": False,
         "api": {"host": "127.0.0.1", "port": port} if rank == 0 else None,
-        "start_timeout_s": 120,
+        "start_timeout_s": WAIT_S,
         "idle_sync_s": 0.5,
         **changes,
     }

@@ -67,7 +67,7 @@ def test_bad_requests(rack: Cluster, body: object, status: int, word: str) -> No
 
 
 def test_bodies_have_a_limit_and_a_length(rack: Cluster) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", rack.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", rack.port, timeout=60)
     connection.putrequest("POST", "/v1/chat/completions")
     connection.putheader("Content-Length", str(8 * 1024 * 1024 + 1))
     connection.endheaders()
@@ -124,7 +124,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back(rack: Cluster) -> None:
 
 
 def test_a_connection_serves_many_requests(rack: Cluster) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", rack.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", rack.port, timeout=60)
     for i in range(3):
         connection.request("POST", "/v1/completions", json.dumps({"prompt": f"{i}", "max_tokens": 2}).encode())
         response = connection.getresponse()
