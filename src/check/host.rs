@@ -9,7 +9,7 @@ use crate::model::hardware::Mac;
 use crate::model::{Category, NodeName, Verdict};
 
 /// RDMA over Thunderbolt came with macOS 26.2 (Apple TN3205); the runtime's kernels need 26 anyway.
-const MACOS_MIN: (u32, u32) = (26, 2);
+pub(super) const MACOS_MIN: (u32, u32) = (26, 2);
 
 pub(super) const CHECKS: &[Row] = &[
     Row { id: "host.model-supported", category: Category::Host, title: "every node is a known Mac", run: model },

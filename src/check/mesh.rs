@@ -136,10 +136,15 @@ struct Free(BTreeMap<NodeName, Vec<u32>>);
 impl Free {
     /// The next free, allowed receptacle of a node.
     fn take(&mut self, ctx: &Context<'_>, node: &NodeName) -> Option<u32> {
-        let left = self
-            .0
-            .entry(node.clone())
-            .or_insert_with(|| free_receptacles(ctx, node).iter().rev().map(|r| r.id).collect());
+        let left = self.0.entry(node.clone()).or_insert_with(|| {
+            let mut left: Vec<u32> = free_receptacles(ctx, node).iter().rev().map(|r| r.id).collect();
+            // The first is promised to the cable that has to leave the excluded receptacle.
+            let excluded = ctx.mac(node).and_then(|m| m.excluded());
+            if ctx.graph.of(node).any(|l| l.end(node).map(|e| e.receptacle) == excluded) {
+                left.pop();
+            }
+            left
+        });
         left.pop()
     }
 }

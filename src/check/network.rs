@@ -171,9 +171,29 @@ fn addresses(ctx: &Context<'_>, say: &mut Say) {
     }
     let wanted = desired(ctx.inventory, ctx.snapshot, ctx.graph);
     let verdict = Purpose::of(ctx.inventory).for_links();
+    // A mesh uses one cable for each pair: a second one needs no address.
+    let mesh = !Purpose::of(ctx.inventory).ring();
     for link in ctx.graph.links.values() {
-        judge_addresses(ctx, &wanted, link, verdict, say);
+        let mut twins = ctx.graph.between(&link.id.a.node, &link.id.b.node).filter(|l| l.id != link.id);
+        if mesh && !addressed(ctx, &wanted, link) && twins.any(|l| addressed(ctx, &wanted, l)) {
+            say.skip(About::Link(link), "not checked (needs cabling.duplicate on this link)");
+        } else {
+            judge_addresses(ctx, &wanted, link, verdict, say);
+        }
     }
+}
+
+/// Both ends have the address they should have.
+fn addressed(ctx: &Context<'_>, wanted: &Desired, link: &Link) -> bool {
+    wanted.link(&link.id).is_some_and(|network| {
+        [&network.a, &network.b].into_iter().all(|end| {
+            interface(ctx, &end.node, end).is_some_and(|i| has_address(i, end, network.network.prefix_len()))
+        })
+    })
+}
+
+fn has_address(interface: &Interface, end: &NetworkEnd, prefix: u8) -> bool {
+    interface.inet.iter().any(|i| i.address == end.address && i.prefix == Some(prefix))
 }
 
 fn judge_addresses(ctx: &Context<'_>, wanted: &Desired, link: &Link, verdict: Verdict, say: &mut Say) {
@@ -205,10 +225,15 @@ fn judge_addresses(ctx: &Context<'_>, wanted: &Desired, link: &Link, verdict: Ve
             say.skip(About::End(link, &end.node), format!("not checked: ifconfig does not list {}", end.interface));
             continue;
         };
-        if found.inet.iter().any(|i| i.address == end.address && i.prefix == Some(prefix)) {
+        if has_address(found, end, prefix) {
             continue;
         }
         quiet = false;
+        let bridges = ctx.snapshot.facts(&end.node).and_then(|f| f.interfaces.as_ref().ok()).into_iter().flatten();
+        if found.inet.is_empty() && bridges.flat_map(|b| &b.members).any(|m| *m == end.interface) {
+            say.skip(About::End(link, &end.node), needs("network.bridge", &end.node));
+            continue;
+        }
         let has: Vec<String> = found
             .inet
             .iter()

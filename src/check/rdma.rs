@@ -1,6 +1,7 @@
 //! `rdma`, node by node: the hardware, the switch of Recovery, the devices.
 
 use super::Context;
+use super::host::MACOS_MIN;
 use super::judge::Purpose;
 use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
 use crate::mesh::usable::rdma_device;
@@ -56,7 +57,8 @@ fn before_switch(facts: &NodeFacts, node: &NodeName) -> Result<(), String> {
         // A Mac without Thunderbolt 5 is never sent to Recovery: its switch can be set and does nothing.
         _ => return Err(needs("rdma.hardware", node)),
     }
-    let old = facts.os.as_ref().ok().and_then(crate::model::facts::OsVersion::major_minor).is_some_and(|v| v < (26, 2));
+    let old =
+        facts.os.as_ref().ok().and_then(crate::model::facts::OsVersion::major_minor).is_some_and(|v| v < MACOS_MIN);
     if old { Err(needs("host.macos-min", node)) } else { Ok(()) }
 }
 

@@ -160,7 +160,7 @@ fn sudo(ctx: &Context<'_>, say: &mut Say) {
                 about,
                 Trouble {
                     message: format!(
-                        "sudo on {label} asks for a password: macluster asks you for it, an unattended run cannot"
+                        "sudo on {label} asks for a password (or {user} may not use it, which shows only then): macluster asks you for it, an unattended run cannot"
                     ),
                     observed: "sudo -n: a password is required".to_owned(),
                     expected: format!("sudo without a password for {user}"),

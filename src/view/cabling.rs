@@ -161,7 +161,9 @@ pub fn human(cabling: &Cabling<'_>, printer: Printer) -> String {
     }
     let flawed = cabling.graph.links.values().filter(|l| !cabling.flaws(l).is_empty()).count();
     let links = cabling.graph.links.len();
-    let _ = writeln!(out, "{links} links, {flawed} with a remark; {} pairs without a cable", missing.len());
+    let counted = |n: usize, word: &str| if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") };
+    let (links, pairs) = (counted(links, "link"), counted(missing.len(), "pair"));
+    let _ = writeln!(out, "{links}, {flawed} with a remark; {pairs} without a cable");
     if flawed > 0 || !missing.is_empty() || !cabling.graph.odd.is_empty() || !cabling.graph.blind.is_empty() {
         let _ = writeln!(out, "hint: `macluster doctor --check cabling,mesh` says what to do about each");
     }

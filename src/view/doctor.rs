@@ -107,7 +107,7 @@ fn group(findings: &[&Finding], widths: &[u16], printer: Printer, verbose: bool)
             let message = if all.len() == 1 {
                 format!("{}: {message}", first.check)
             } else {
-                format!("{} {message}", checks(&all))
+                format!("{}: {message}", checks(&all))
             };
             table.push(row(first, subject, message));
         }

@@ -1,0 +1,253 @@
+//! `doctor` and `cabling` as they are run: on simulated racks over SSH, and from snapshots of them.
+
+use macluster::check::{self, Context};
+use macluster::mesh::LinkGraph;
+use macluster::model::Inventory;
+use macluster::model::Snapshot;
+use macluster::sim::{Fault, RunningRack};
+use macluster::view::Printer;
+use macluster::view::cabling::Cabling;
+use macluster::view::doctor;
+use serde_json::Value;
+
+use crate::support::rack::{self as bench, name};
+use crate::support::{Ran, binary, macluster};
+
+/// A rack with its link networks set up, whose inventory wants this backend.
+async fn rack(fault: Option<Fault>, backend: &str) -> RunningRack {
+    let builder = macluster::sim::Rack::builder().binary(binary()).nodes(3).prepared(true);
+    let builder = match fault {
+        Some(fault) => builder.fault(fault),
+        None => builder,
+    };
+    let rack = builder.start().await.expect("a rack");
+    let text = std::fs::read_to_string(&rack.inventory).expect("an inventory");
+    let text = text.replace("backend: ring", &format!("backend: {backend}")).replace("over: management", "over: links");
+    assert!(text.contains(&format!("backend: {backend}")), "{text}");
+    std::fs::write(&rack.inventory, text).expect("written");
+    rack
+}
+
+/// Runs the binary on the rack while its servers go on.
+async fn run(rack: &RunningRack, args: &[&str]) -> Ran {
+    let dir = rack.dir.clone();
+    let mut words = vec!["-f".to_owned(), rack.inventory.display().to_string()];
+    words.extend(args.iter().map(|a| (*a).to_owned()));
+    tokio::task::spawn_blocking(move || {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        macluster(&dir, &words)
+    })
+    .await
+    .expect("it runs")
+}
+
+/// Findings that are not right, as `verdict check`, once each.
+fn wrong(report: &Value) -> Vec<String> {
+    let findings = report["findings"].as_array().expect("findings");
+    let mut all: Vec<String> = findings
+        .iter()
+        .filter(|f| ["warn", "fail", "crash"].contains(&f["verdict"].as_str().expect("a verdict")))
+        .map(|f| format!("{} {}", f["verdict"].as_str().expect("a verdict"), f["check"].as_str().expect("a check")))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// What each fault makes doctor say, and its exit code; on a rack whose backend is `auto`.
+fn expected(fault: Fault) -> (&'static [&'static str], i32) {
+    match fault {
+        Fault::MissingCable => (&["fail mesh.complete"], 4),
+        Fault::ReceptacleOne => (&["fail cabling.excluded-receptacle"], 4),
+        Fault::DuplicateCable => (&["warn cabling.duplicate"], 0),
+        Fault::ForeignMac => (&["warn cabling.foreign-peer"], 0),
+        Fault::SelfLoop => (&["fail cabling.self-loop"], 4),
+        Fault::OneSided => (&["fail cabling.one-sided"], 4),
+        Fault::SlowCable => (&["fail cabling.speed"], 4),
+        Fault::Dock => (&["fail cabling.via-dock"], 4),
+        Fault::OddBuild => (&["fail host.macos-identical"], 4),
+        Fault::OldMacos => (&["fail host.macos-identical", "fail host.macos-min"], 4),
+        Fault::RdmaOff => (&["fail rdma.enabled"], 4),
+        // The simulated one is as it left the box: nobody sets up link networks there.
+        Fault::Tb4 => (&["fail network.bridge", "fail rdma.hardware"], 4),
+        Fault::Bridge => (&["fail network.bridge"], 4),
+        Fault::NoGid => (&["fail rdma.gid"], 4),
+        Fault::Unreachable => (&["fail ssh.reachable"], 6),
+        Fault::ChangedHostKey => (&["fail ssh.host-key"], 6),
+        // `sudo -n` asks for the password before it says that the user may not.
+        Fault::SudoPassword | Fault::SudoNotAllowed => (&["warn ssh.sudo"], 0),
+        Fault::LoginNoise => (&["warn ssh.login-noise"], 0),
+        // What cannot be read is skipped, not guessed.
+        Fault::Garbage | Fault::SlowProfiler => (&[], 0),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_fault_is_told_by_its_own_check_and_by_no_other() {
+    let mut unlike = Vec::new();
+    for fault in Fault::all() {
+        let rack = rack(Some(fault), "auto").await;
+        let (findings, status) = expected(fault);
+        let ran = run(&rack, &["doctor", "-o", "json"]).await;
+        let report = ran.json();
+        let skipped = report["summary"]["skip"].as_u64().expect("a number");
+        let right = wrong(&report) == findings
+            && ran.status == status
+            && (report["verdict"] == "pass") == (findings.is_empty() && skipped == 0)
+            && (fault != Fault::Garbage || skipped > 0);
+        if !right {
+            let told = run(&rack, &["doctor"]).await;
+            unlike.push(format!("{}: exit {}\n{}{}", fault.name(), ran.status, told.stdout, told.stderr));
+        }
+        rack.stop().await.expect("stops");
+    }
+    assert!(unlike.is_empty(), "{}", unlike.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rack_without_faults_is_right_for_every_backend() {
+    for backend in ["auto", "jaccl", "jaccl-ring", "ring"] {
+        let rack = rack(None, backend).await;
+        let ran = run(&rack, &["doctor", "-o", "json"]).await.expect(0);
+        let report = ran.json();
+        assert_eq!(report["verdict"], "pass", "{backend}: {:#}", report["findings"]);
+        let human = run(&rack, &["doctor"]).await.expect(0);
+        assert!(human.stdout.contains("ok: everything is right"), "{}", human.stdout);
+        rack.stop().await.expect("stops");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_tells_the_same_as_the_rack() {
+    let rack = rack(Some(Fault::SlowCable), "jaccl").await;
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("rack.json").display().to_string();
+    run(&rack, &["snapshot", &file]).await.expect(0);
+    let live = run(&rack, &["doctor", "-o", "json"]).await.expect(4).json();
+    let cabled = run(&rack, &["cabling", "-o", "json"]).await.expect(0).json();
+    rack.stop().await.expect("stops");
+
+    let later = macluster(dir.path(), &["doctor", "-o", "json", "--from", &file]).expect(4).json();
+    assert_eq!((&live["findings"], &live["summary"]), (&later["findings"], &later["summary"]));
+    let again = macluster(dir.path(), &["cabling", "-o", "json", "--from", &file]).expect(0).json();
+    assert_eq!(cabled["links"], again["links"]);
+    assert_eq!(again["links"].as_array().expect("links").len(), 3);
+    let one = macluster(dir.path(), &["doctor", "--from", &file, "--check", "cabling.speed", "-o", "json"]).expect(4);
+    assert_eq!(one.json()["findings"].as_array().expect("findings").len(), 3);
+    macluster(dir.path(), &["doctor", "--from", &file, "--check", "mesh,host.macos-min"]).expect(0);
+    let ran = macluster(dir.path(), &["doctor", "--from", &file, "--on", "studio-7"]).expect(10);
+    assert!(ran.stderr.contains("there is no node named `studio-7`"), "{}", ran.stderr);
+}
+
+fn printer(width: usize) -> Printer {
+    Printer { color: false, progress: false, width }
+}
+
+fn report(rack: &bench::Rack) -> (check::Report, Inventory, Snapshot) {
+    let graph = LinkGraph::build(&rack.snapshot);
+    let context = Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory };
+    (check::run(&context), rack.inventory.clone(), rack.snapshot.clone())
+}
+
+/// A rack of three with one of everything: a misplaced cable, a slow one, RDMA off, a noisy shell.
+fn sick() -> bench::Rack {
+    let mut rack = bench::Rack::meshed(4);
+    rack.unplug("studio-2", 2);
+    rack.cable("studio-1", 2, "studio-2", 1);
+    rack.receptacle("studio-3", 4).speed = Some("40 Gb/s".to_owned());
+    rack.facts("studio-4").rdma_switch = Ok(macluster::model::facts::RdmaSwitch::Disabled);
+    rack.unplug("studio-2", 3);
+    "Welcome!".clone_into(&mut rack.facts("studio-3").login_noise);
+    rack.interface("studio-1", 3).inet.clear();
+    rack
+}
+
+#[test]
+fn the_human_report_fits_80_columns_and_needs_no_colour() {
+    let (report, inventory, _) = report(&sick());
+    let text = doctor::human(&report, &inventory, printer(80), false);
+    for line in text.lines().filter(|l| !l.contains("  $ ")) {
+        assert!(line.chars().count() <= 80 && !line.ends_with(' '), "{line:?}");
+    }
+    assert!(!text.contains('\u{1b}'));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_healthy_rack_is_one_screen() {
+    let (report, inventory, _) = report(&bench::Rack::meshed(3));
+    let text = doctor::human(&report, &inventory, printer(80), false);
+    assert!(text.lines().count() <= 40, "{text}");
+    insta::assert_snapshot!(text);
+    let verbose = doctor::human(&report, &inventory, printer(80), true);
+    for check in check::registry() {
+        assert!(verbose.contains(check.id()), "-v leaves out {}", check.id());
+    }
+}
+
+#[test]
+fn the_json_is_the_documented_one() {
+    let mut rack = bench::Rack::meshed(2);
+    rack.unplug("studio-2", 2);
+    rack.cable("studio-1", 2, "studio-2", 1);
+    let (report, _, _) = report(&rack);
+    let json: Value = serde_json::from_str(&doctor::json(&report)).expect("JSON");
+    let keys = |v: &Value| v.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&json), ["schema_version", "rack", "verdict", "taken_at", "summary", "findings"]);
+    assert_eq!((&json["schema_version"], &json["verdict"]), (&Value::from(1), &Value::from("fail")));
+    assert_eq!(json["taken_at"], "2026-11-30T20:00:00Z");
+    assert_eq!(keys(&json["summary"]), ["pass", "warn", "fail", "skip", "crash"]);
+    let all = json["findings"].as_array().expect("findings");
+    let counted: u64 =
+        ["pass", "warn", "fail", "skip", "crash"].iter().map(|k| json["summary"][k].as_u64().expect("a number")).sum();
+    assert_eq!(counted, all.len() as u64);
+    let finding =
+        all.iter().find(|f| f["check"] == "cabling.excluded-receptacle" && f["verdict"] == "fail").expect("one");
+    insta::assert_snapshot!(serde_json::to_string_pretty(finding).expect("JSON"));
+    let pass = all.iter().find(|f| f["verdict"] == "pass" && f["check"] == "mesh.size").expect("passes are told too");
+    assert_eq!((&pass["node"], &pass["link"], &pass["remedy"]), (&Value::Null, &Value::Null, &Value::Null));
+}
+
+#[test]
+fn cabling_shows_who_is_connected_to_whom() {
+    let mut rack = sick();
+    rack.cable("studio-4", 5, "studio-4", 6);
+    rack.cable("studio-1", 6, "studio-3", 6);
+    let graph = LinkGraph::build(&rack.snapshot);
+    let cabling = Cabling { inventory: &rack.inventory, snapshot: &rack.snapshot, graph: &graph };
+    let text = macluster::view::cabling::human(&cabling, printer(80));
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    insta::assert_snapshot!("cabling_human", text);
+    insta::assert_snapshot!("cabling_json", macluster::view::cabling::json(&cabling));
+
+    rack.lose("studio-3");
+    let graph = LinkGraph::build(&rack.snapshot);
+    let cabling = Cabling { inventory: &rack.inventory, snapshot: &rack.snapshot, graph: &graph };
+    insta::assert_snapshot!("cabling_blind", macluster::view::cabling::human(&cabling, printer(80)));
+}
+
+#[test]
+fn nodes_can_be_picked() {
+    let (mut report, ..) = report(&sick());
+    report.keep_nodes(&[name("studio-4")]);
+    assert!(report.findings.iter().any(|f| f.check == "rdma.enabled"));
+    assert!(report.findings.iter().any(|f| f.check == "mesh.complete"), "the rack as a whole stays");
+    assert!(
+        report.findings.iter().all(|f| f.node.as_ref().is_none_or(|n| n.as_str() == "studio-4") || f.link.is_some())
+    );
+    assert!(!report.findings.iter().any(|f| f.check == "ssh.login-noise" && f.node == Some(name("studio-3"))));
+    let summary = report.summary;
+    let total = summary.pass + summary.warn + summary.fail + summary.skip + summary.crash;
+    assert_eq!(total, report.findings.len());
+}
+
+#[test]
+fn unknown_names_are_not_found_and_the_nearest_is_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let ran = macluster(dir.path(), &["doctor", "--check", "cabling.sped"]).expect(10);
+    assert!(ran.stderr.contains("there is no check named `cabling.sped`") && ran.stderr.contains("`cabling.speed`"));
+    let listed = macluster(dir.path(), &["doctor", "--list-checks"]).expect(0);
+    assert_eq!(listed.stdout.lines().filter(|l| l.contains('.')).count(), check::registry().len(), "{}", listed.stdout);
+    let json = macluster(dir.path(), &["doctor", "--list-checks", "-o", "json", "--check", "mesh"]).expect(0).json();
+    assert_eq!(json["checks"].as_array().expect("checks").len(), 2);
+}
