@@ -7,6 +7,8 @@ use macluster::model::{Backend, Over};
 use macluster::parse::inventory::{self, starter};
 use proptest::prelude::*;
 
+use crate::support::macluster;
+
 const FULL: &str = "\
 rack: loft-rack
 ssh: { user: tess, port: 2200, identity: /keys/id_ed25519, known_hosts: /keys/known_hosts, jump: op@gate:22, use_config: false }
@@ -497,6 +499,26 @@ fn the_starter_is_read_back_and_its_comments_are_the_defaults() {
         }
         assert!(text.lines().all(|l| l.chars().count() <= 120), "lines fit");
     }
+}
+
+#[test]
+fn the_inventory_is_found_upwards_and_named_as_it_was_found() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let below = dir.path().join("a/b");
+    std::fs::create_dir_all(&below).expect("folders");
+    let none = macluster(&below, &["network", "plan"]).expect(3);
+    assert!(none.stderr.starts_with("error: no macluster.yaml in "), "{}", none.stderr);
+    assert!(none.stderr.ends_with("hint: macluster init --hosts HOST,HOST writes one; -f FILE names another\n"));
+    std::fs::write(dir.path().join("macluster.yaml"), "nodes: x\n").expect("written");
+    let shown = |place: &str| {
+        format!(
+            "error: {place}:1:8: `nodes`: expected a list of nodes, each with `name` and `host`, found the text `x`\n"
+        )
+    };
+    assert_eq!(macluster(dir.path(), &["network", "plan"]).expect(3).stderr, shown("macluster.yaml"));
+    assert_eq!(macluster(&below, &["network", "plan"]).expect(3).stderr, shown("../../macluster.yaml"));
+    let named = macluster(&below, &["network", "plan", "-f", "../../macluster.yaml"]).expect(3);
+    assert_eq!((named.stderr, named.stdout.as_str()), (shown("../../macluster.yaml"), ""));
 }
 
 #[test]
