@@ -74,6 +74,16 @@ fn thunderbolt_oddities() {
     assert!(
         matches!(odd[0].attached.as_slice(), [Attached::Mac(PeerMac { name, rdma_service: None, .. })] if name == "unnamed")
     );
+    // Apple's own things are no Macs, even with a Mac's device id: a switch is a device.
+    for device in [
+        r#"{"device_id_key": "0xA", "vendor_id_key": "0x0A27", "mode_key": "usb_four_v2"}"#,
+        r#"{"domain_uuid_key": "x", "switch_uid_key": "0x1"}"#,
+        r#"{"device_id_key": "0xA", "vendor_id_key": "0x4D2"}"#,
+        r#"{"device_id_key": "0xA", "receptacle_upstream_ambiguous_tag": {}}"#,
+    ] {
+        let all = parse(&format!(r#"[{{"receptacle_1_tag": {{"receptacle_id_key": "1"}}, "_items": [{device}]}}]"#));
+        assert!(matches!(all.expect("parses")[0].attached.as_slice(), [Attached::Device { .. }]), "{device}");
+    }
     let service = |services: &str| {
         let items = format!(r#"[{{"_name": "x", "services_title": {services}}}]"#);
         let all = parse(&format!(r#"[{{"receptacle_1_tag": {{"receptacle_id_key": "1"}}, "_items": {items}}}]"#))
@@ -129,6 +139,7 @@ fn hardware_ports() {
     assert_eq!(device("Thunderbolt Bridge"), Some(("bridge0", Some("36:1a:7e:55:c0:00"))));
     assert_eq!(device("io.example.tunnel"), Some(("", None)));
     assert_eq!(networksetup::parse(&text.replace('\n', "\r\n")), Ok(ports.clone()));
+    assert_eq!(networksetup::parse(&format!("{text}Device: vlan0\nHardware Port: x\n")), Ok(ports.clone()));
     assert_eq!(networksetup::parse(&format!("Hi: there\nDevice: banner\n{text}")), Ok(ports));
     assert_eq!(
         malformed(networksetup::parse(
