@@ -1,5 +1,6 @@
 //! `macluster sim`.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use tokio::io::AsyncReadExt;
@@ -108,11 +109,11 @@ fn greeting(inventory: &str, rack: &crate::sim::RunningRack) -> String {
     let quoted = crate::model::command::quote(inventory);
     let mut text = format!("A simulated rack of {} is up. Its inventory: {inventory}\n", rack.nodes.len());
     for node in &rack.nodes {
-        text += &format!("  {:<12} ssh port {}\n", node.node.name, node.address.port());
+        let _ = writeln!(text, "  {:<12} ssh port {}", node.node.name, node.address.port());
     }
     text += "\nIn another terminal:\n";
     for line in ["doctor", "cabling", "network plan", "network apply", "checklist"] {
-        text += &format!("  macluster -f {quoted} {line}\n");
+        let _ = writeln!(text, "  macluster -f {quoted} {line}");
     }
     text + "\nCtrl-C takes it down.\n"
 }
@@ -120,13 +121,16 @@ fn greeting(inventory: &str, rack: &crate::sim::RunningRack) -> String {
 fn catalogue() -> String {
     let mut text = String::from("Faults (--fault NAME, NAME:NODE, or for cables NAME:NODE,NODE):\n");
     for fault in Fault::all() {
-        text += &format!("  {:<18} {}\n", fault.name(), fault.description());
+        let _ = writeln!(text, "  {:<18} {}", fault.name(), fault.description());
     }
     text += "\nModels (--models):\n";
     for model in MODELS {
         let ports = model.ports.len();
-        text +=
-            &format!("  {:<10} {}, {}, {ports} × Thunderbolt {}\n", model.id, model.name, model.chip, model.generation);
+        let _ = writeln!(
+            text,
+            "  {:<10} {}, {}, {ports} × Thunderbolt {}",
+            model.id, model.name, model.chip, model.generation
+        );
     }
     text
 }

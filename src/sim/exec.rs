@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -228,7 +229,7 @@ async fn run_program(
         }
     };
     let pid = child.id().unwrap_or(0);
-    super::processes::started(&session.node, pid, &exec.argv, exec.uid);
+    super::processes::started(&session.node, pid, exec.uid);
     let stdin = child.stdin.take();
     let feed = tokio::spawn(async move {
         let Some(mut stdin) = stdin else { return };
@@ -249,7 +250,6 @@ async fn run_program(
     for pump in pumps {
         let _ = pump.await;
     }
-    use std::os::unix::process::ExitStatusExt;
     match status {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => Ended::Status(u32::try_from(code).unwrap_or(1)),

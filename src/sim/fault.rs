@@ -28,6 +28,7 @@ pub enum Fault {
     LoginNoise,
     Garbage,
     SlowProfiler,
+    FullDisk,
 }
 
 /// Every fault: name, what it does, how many nodes it takes.
@@ -53,6 +54,7 @@ const TABLE: &[(Fault, &str, &str)] = &[
     (Fault::LoginNoise, "login-noise", "the login shell prints before every command's output"),
     (Fault::Garbage, "garbage", "system_profiler stops in the middle of its JSON"),
     (Fault::SlowProfiler, "slow-profiler", "system_profiler takes 3 s"),
+    (Fault::FullDisk, "full-disk", "512 MiB are left on the data volume"),
 ];
 
 impl Fault {

@@ -3,7 +3,7 @@
 
 use super::ids;
 use super::state::{
-    Boot, Computer, HardwarePort, Inet, Interface, Kind, NodeState, Os, Quirks, Rdma, Receptacle, SCHEMA_VERSION,
+    Boot, Computer, Disk, HardwarePort, Inet, Interface, Kind, NodeState, Os, Quirks, Rdma, Receptacle, SCHEMA_VERSION,
     Service, SudoPolicy,
 };
 
@@ -188,6 +188,7 @@ impl Model {
             nvram: [("rdma-enable".to_owned(), "1".to_owned())].into(),
             power: power(),
             firewall: 0,
+            disk: Disk { total_kb: 3_907_018_584, available_kb: 3_412_880_112 },
             filevault: false,
             auto_update: false,
             sudo: SudoPolicy::Nopasswd,

@@ -281,12 +281,12 @@ async fn run(work: Arc<Session>, line: String, channel: Channel<Msg>, slot: Slot
     });
     let writer = tokio::spawn(async move {
         while let Some((error, bytes)) = chunks.recv().await {
-            let send = async {
+            let write = async {
                 if error { outgoing.extended_data_bytes(1, bytes).await } else { outgoing.data_bytes(bytes).await }
             };
             // A window that nobody opens any more must not hold the command.
             tokio::select! {
-                sent = send => if sent.is_err() { return },
+                sent = write => if sent.is_err() { return },
                 () = closed.cancelled() => return,
             }
         }
@@ -295,9 +295,9 @@ async fn run(work: Arc<Session>, line: String, channel: Channel<Msg>, slot: Slot
     let _ = writer.await;
     let _ = handle.eof(id).await;
     let _ = match ended {
-        Ended::Status(status) => handle.exit_status_request(id, status).await.map_err(|()| ()),
+        Ended::Status(status) => handle.exit_status_request(id, status).await,
         Ended::Signal(number) => {
-            handle.exit_signal_request(id, signal(number), false, String::new(), String::new()).await.map_err(|_| ())
+            handle.exit_signal_request(id, signal(number), false, String::new(), String::new()).await
         }
     };
     let _ = handle.close(id).await;

@@ -33,11 +33,10 @@ fn interpreted(line: &str) -> Option<Refusal> {
     while let Some(c) = chars.next() {
         match (quote, c) {
             (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('"'), '\\') | (None, '\\') => {
+            (Some('"') | None, '\\') => {
                 chars.next();
             }
             (Some('"'), '$' | '`') => return parse_error(c),
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(c),
             (None, ' ' | '\t') => {
                 word_start = true;
@@ -53,7 +52,7 @@ fn interpreted(line: &str) -> Option<Refusal> {
                 return parse_error(c);
             }
             (None, '~' | '=' | '#' | '!') if word_start => return parse_error(c),
-            (None, _) => {}
+            _ => {}
         }
         word.push(c);
         word_start = false;

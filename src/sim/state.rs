@@ -135,7 +135,9 @@ pub struct NodeState {
     pub power: Vec<(String, String)>,
     /// `socketfilterfw --getglobalstate`.
     pub firewall: u32,
-    /// FileVault is on.
+    /// The data volume.
+    pub disk: Disk,
+    /// `FileVault` is on.
     pub filevault: bool,
     /// Software updates install themselves.
     pub auto_update: bool,
@@ -186,7 +188,7 @@ pub struct Os {
 }
 
 impl Os {
-    /// macOS 26.2 brought `rdma_ctl` and the `ibv_*` tools (samples/rdma/rdma_ctl.md).
+    /// macOS 26.2 brought `rdma_ctl` and the `ibv_*` tools (`samples/rdma/rdma_ctl.md`).
     pub fn has_rdma_tools(&self) -> bool {
         let mut parts = self.version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (26, 2)
@@ -203,6 +205,16 @@ pub struct Boot {
     pub micros: u32,
     /// `kern.bootsessionuuid`.
     pub session: String,
+}
+
+/// `df -k`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Size, KiB.
+    pub total_kb: u64,
+    /// Free, KiB.
+    pub available_kb: u64,
 }
 
 /// RDMA over Thunderbolt.

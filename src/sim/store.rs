@@ -46,6 +46,7 @@ impl Node {
     }
 
     /// Another node of the same rack.
+    #[must_use]
     pub fn sibling(&self, name: &str) -> Node {
         Node::of(&self.dir, name)
     }

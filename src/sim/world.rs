@@ -227,7 +227,7 @@ impl World {
     /// The most specific route to an address; unscoped rows win over scoped ones.
     pub fn route_to(&self, state: &NodeState, address: Ipv4Addr) -> Option<RouteRow> {
         let rows = self.routes(state).into_iter().filter(|r| r.destination.contains(&address));
-        rows.max_by_key(|r| (r.destination.prefix_len(), !r.flags.contains('I'), r.host))
+        rows.max_by_key(|r| (r.destination.prefix_len(), r.host, !r.flags.contains('I')))
     }
 
     /// Who answers on this interface: address and hardware address.

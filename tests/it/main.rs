@@ -22,3 +22,4 @@ mod sim;
 mod ssh;
 mod ssh_config;
 mod support;
+mod tripwire;

@@ -1,5 +1,8 @@
 //! The simulated rack itself: its servers, its tools against the shapes of the samples, its faults.
 
+mod files;
+mod launchd;
+mod samples;
 mod server;
 mod state;
 

@@ -127,9 +127,9 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
     match at.fault {
         Fault::OddBuild => "25G80".clone_into(&mut state.os.build),
         Fault::OldMacos => {
-            state.os.version = "26.1".to_owned();
-            state.os.build = "25B78".to_owned();
-            state.os.darwin = "25.1.0".to_owned();
+            "26.1".clone_into(&mut state.os.version);
+            "25B78".clone_into(&mut state.os.build);
+            "25.1.0".clone_into(&mut state.os.darwin);
             state.rdma.enabled = false;
             state.nvram.remove("rdma-enable");
         }
@@ -171,6 +171,7 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
         }
         Fault::Garbage => state.quirks.truncated_profiler = true,
         Fault::SlowProfiler => state.quirks.profiler_delay_ms = 3000,
+        Fault::FullDisk => state.disk.available_kb = 512 * 1024,
         // Seen by the rack's start and its known_hosts.
         _ => {}
     }

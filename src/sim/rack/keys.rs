@@ -21,7 +21,7 @@ pub(super) fn write(key: &PrivateKey, path: &Path) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// A line of known_hosts.
+/// A line of `known_hosts`.
 pub(super) fn known(port: u16, key: &PublicKey) -> io::Result<String> {
     let key = key.to_openssh().map_err(io::Error::other)?;
     // The comment after the key, if any, is no part of the line.

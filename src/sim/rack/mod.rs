@@ -10,6 +10,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::fault::{Fault, FaultAt};
+use super::launchd::Launchd;
+use super::processes;
 use super::server;
 use super::store::Node;
 
@@ -152,6 +154,7 @@ impl Builder {
         let faults = self.faults.clone();
         let built = folder::build(&self)?;
         let (stop, stopped) = watch::channel(false);
+        let launchd = Launchd::start(&built.dir, stopped.clone()).await.map_err(RackError::Listen)?;
         let mut tasks = JoinSet::new();
         let mut nodes = Vec::new();
         let mut reserved = Vec::new();
@@ -178,7 +181,7 @@ impl Builder {
         }
         let inventory = folder::write_inventory(&self, &built.dir, &built.client, &nodes, &faults)?;
         let nodes = nodes.into_iter().map(|(host, address)| RunningNode { node: host.node, address }).collect();
-        Ok(RunningRack { dir: built.dir, inventory, nodes, stop, tasks, reserved, temporary: built.temporary })
+        Ok(RunningRack { dir: built.dir, inventory, nodes, launchd, stop, tasks, reserved, temporary: built.temporary })
     }
 }
 
@@ -200,11 +203,22 @@ pub struct RunningRack {
     pub inventory: PathBuf,
     /// Its nodes in slot order.
     pub nodes: Vec<RunningNode>,
+    launchd: Launchd,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     /// Ports that are held without anybody listening.
     reserved: Vec<rustix::fd::OwnedFd>,
     temporary: Option<tempfile::TempDir>,
+}
+
+/// A rack that is not stopped properly (a test that panics) still leaves no process behind.
+impl Drop for RunningRack {
+    fn drop(&mut self) {
+        self.launchd.abandon();
+        for node in &self.nodes {
+            processes::kill_all(&node.node);
+        }
+    }
 }
 
 impl RunningRack {
@@ -225,6 +239,9 @@ impl RunningRack {
 
     /// Ends the servers and every process that was started for a node, and removes a temporary folder.
     pub async fn stop(mut self) -> io::Result<()> {
+        self.launchd.stop().await;
+        let ending = self.nodes.iter().map(|n| processes::end_all(&n.node, Duration::from_secs(3)));
+        futures::future::join_all(ending).await;
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
         self.reserved.clear();

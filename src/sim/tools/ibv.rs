@@ -127,7 +127,7 @@ fn grouped(guid: &str) -> String {
     digits.chunks(4).map(|c| c.iter().collect::<String>()).collect::<Vec<_>>().join(":")
 }
 
-/// `rdma_ctl status`; `enable` works in Recovery only (samples/rdma/rdma_ctl.md).
+/// `rdma_ctl status`; `enable` works in Recovery only (`samples/rdma/rdma_ctl.md`).
 pub(super) fn rdma_ctl(call: &mut Call<'_>) -> io::Result<i32> {
     match call.args.first().map(String::as_str) {
         Some("status") => {

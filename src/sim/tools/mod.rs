@@ -8,13 +8,19 @@ use std::path::PathBuf;
 
 use super::store::Node;
 
+mod files;
 mod ibv;
 mod ifconfig;
 mod json;
+mod launchctl;
+mod neighbours;
 mod netstat;
 mod networksetup;
 mod ping;
 mod profiler;
+mod ps;
+mod route;
+mod settings;
 mod small;
 mod sudo;
 mod system;
@@ -59,21 +65,62 @@ pub type Tool = fn(&mut Call<'_>) -> io::Result<i32>;
 
 /// Where each tool is on macOS.
 pub const TABLE: &[(&str, Tool)] = &[
+    ("/bin/bash", small::shell),
+    ("/bin/cat", files::cat),
+    ("/bin/chmod", files::chmod),
+    ("/bin/cp", files::cp),
+    ("/bin/date", small::date),
+    ("/bin/df", files::df),
+    ("/bin/echo", small::echo),
     ("/bin/hostname", small::hostname),
+    ("/bin/kill", ps::kill),
+    ("/bin/launchctl", launchctl::run),
+    ("/bin/ln", files::ln),
+    ("/bin/ls", files::ls),
+    ("/bin/mkdir", files::mkdir),
+    ("/bin/mv", files::mv),
+    ("/bin/ps", ps::ps),
+    ("/bin/pwd", small::pwd),
+    ("/bin/rm", files::rm),
+    ("/bin/rmdir", files::rmdir),
+    ("/bin/sh", small::shell),
+    ("/bin/sleep", small::sleep),
+    ("/bin/test", files::test),
+    ("/bin/zsh", small::shell),
     ("/sbin/ifconfig", ifconfig::run),
     ("/sbin/ping", ping::run),
+    ("/sbin/route", route::run),
+    ("/usr/bin/defaults", settings::defaults),
     ("/usr/bin/false", small::no),
+    ("/usr/bin/fdesetup", settings::fdesetup),
     ("/usr/bin/ibv_devices", ibv::devices),
     ("/usr/bin/ibv_devinfo", ibv::devinfo),
     ("/usr/bin/id", small::id),
+    ("/usr/bin/pmset", settings::pmset),
     ("/usr/bin/printenv", small::printenv),
     ("/usr/bin/rdma_ctl", ibv::rdma_ctl),
+    ("/usr/bin/readlink", files::readlink),
+    ("/usr/bin/shasum", files::shasum),
+    ("/usr/bin/stat", files::stat),
     ("/usr/bin/sudo", sudo::run),
     ("/usr/bin/sw_vers", system::sw_vers),
+    ("/usr/bin/tail", files::tail),
+    ("/usr/bin/tar", files::tar),
+    ("/usr/bin/tee", files::tee),
+    ("/usr/bin/touch", files::touch),
     ("/usr/bin/true", small::yes),
     ("/usr/bin/uname", small::uname),
+    ("/usr/bin/xattr", files::xattr),
+    ("/usr/libexec/ApplicationFirewall/socketfilterfw", settings::socketfilterfw),
+    ("/usr/sbin/arp", neighbours::arp),
+    ("/usr/sbin/chown", files::chown),
+    ("/usr/sbin/ioclasscount", settings::ioclasscount),
+    ("/usr/sbin/lsof", ps::lsof),
+    ("/usr/sbin/ndp", neighbours::ndp),
     ("/usr/sbin/netstat", netstat::run),
     ("/usr/sbin/networksetup", networksetup::run),
+    ("/usr/sbin/nvram", settings::nvram),
+    ("/usr/sbin/softwareupdate", settings::softwareupdate),
     ("/usr/sbin/sysctl", system::sysctl),
     ("/usr/sbin/system_profiler", profiler::run),
 ];

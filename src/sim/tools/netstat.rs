@@ -91,8 +91,8 @@ fn shorten(network: Ipv4Net) -> String {
 
 fn inet6(out: &mut dyn Write, world: &World, state: &NodeState) -> io::Result<()> {
     writeln!(out, "\nInternet6:")?;
+    row(out, 39, ["Destination", "Gateway", "Flags", "Netif", "Expire"])?;
     let mut print = |d: &str, g: &str, f: &str, n: &str| row(out, 39, [d, g, f, n, ""]);
-    print("Destination", "Gateway", "Flags", "Netif").ok();
     let shown = |i: &&crate::sim::state::Interface| world.automatic_link_local(state, i).is_some();
     let with: Vec<_> = state.interfaces.iter().filter(|i| i.kind != Kind::Loopback).filter(shown).collect();
     for i in with.iter().filter(|i| i.kind == Kind::Tunnel) {

@@ -124,7 +124,7 @@ fn fate(world: &World, state: &NodeState, target: Ipv4Addr, bound: Option<&str>,
     let Some(interface) = bound.map(str::to_owned).or(routed).and_then(|name| state.interface(&name).cloned()) else {
         return Fate::SendError("No route to host");
     };
-    let on_link = interface.inet.iter().filter_map(|i| i.network()).any(|n| n.contains(&target));
+    let on_link = interface.inet.iter().filter_map(super::super::state::Inet::network).any(|n| n.contains(&target));
     if !interface.up {
         return Fate::SendError("Network is down");
     }
@@ -137,9 +137,8 @@ fn fate(world: &World, state: &NodeState, target: Ipv4Addr, bound: Option<&str>,
         (true, true) => Fate::Reply,
         // ARP gives up after several timeouts (samples/network/ping-hostdown.combined.txt).
         (true, false) if sequence >= 5 => Fate::SendError("Host is down"),
-        (true, false) => Fate::Silence,
         (false, _) if routers.is_empty() => Fate::SendError("No route to host"),
-        (false, _) => Fate::Silence,
+        _ => Fate::Silence,
     }
 }
 

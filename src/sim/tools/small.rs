@@ -4,10 +4,12 @@ use std::io;
 
 use super::Call;
 
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a tool")]
 pub(super) fn yes(_call: &mut Call<'_>) -> io::Result<i32> {
     Ok(0)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a tool")]
 pub(super) fn no(_call: &mut Call<'_>) -> io::Result<i32> {
     Ok(1)
 }
@@ -46,17 +48,16 @@ pub(super) fn id(call: &mut Call<'_>) -> io::Result<i32> {
 
 /// `printenv [NAME]`: exit 1 without a word when it is not set.
 pub(super) fn printenv(call: &mut Call<'_>) -> io::Result<i32> {
-    match call.args.first() {
-        Some(name) => match call.env.get(name) {
+    if let Some(name) = call.args.first() {
+        match call.env.get(name) {
             Some(value) => writeln!(call.out, "{value}").map(|()| 0),
             None => Ok(1),
-        },
-        None => {
-            for (name, value) in call.env {
-                writeln!(call.out, "{name}={value}")?;
-            }
-            Ok(0)
         }
+    } else {
+        for (name, value) in call.env {
+            writeln!(call.out, "{name}={value}")?;
+        }
+        Ok(0)
     }
 }
 
@@ -69,9 +70,9 @@ pub(super) fn uname(call: &mut Call<'_>) -> io::Result<i32> {
         return writeln!(call.err, "usage: uname [-amnoprsv]").map(|()| 1);
     }
     if flags.contains('a') {
-        flags = "snrvm".to_owned();
+        "snrvm".clone_into(&mut flags);
     } else if flags.is_empty() {
-        flags = "s".to_owned();
+        "s".clone_into(&mut flags);
     }
     let release = &state.os.darwin;
     let version = format!("Darwin Kernel Version {release}: root:xnu-12377.161.2~1/RELEASE_ARM64_T6031");
@@ -85,4 +86,54 @@ pub(super) fn uname(call: &mut Call<'_>) -> io::Result<i32> {
     ];
     let shown: Vec<String> = words.into_iter().filter(|(f, _)| flags.contains(*f)).map(|(_, w)| w).collect();
     writeln!(call.out, "{}", shown.join(" ")).map(|()| 0)
+}
+
+/// `pwd`.
+pub(super) fn pwd(call: &mut Call<'_>) -> io::Result<i32> {
+    writeln!(call.out, "{}", call.cwd.display()).map(|()| 0)
+}
+
+/// `echo [-n] …`.
+pub(super) fn echo(call: &mut Call<'_>) -> io::Result<i32> {
+    match call.args.split_first() {
+        Some((flag, rest)) if flag == "-n" => write!(call.out, "{}", rest.join(" ")).map(|()| 0),
+        _ => writeln!(call.out, "{}", call.args.join(" ")).map(|()| 0),
+    }
+}
+
+/// `sleep SECONDS`.
+pub(super) fn sleep(call: &mut Call<'_>) -> io::Result<i32> {
+    let Some(seconds) = call.args.first().and_then(|a| a.parse::<f64>().ok()).filter(|s| (0.0..1e6).contains(s)) else {
+        return writeln!(call.err, "usage: sleep number[unit] ...").map(|()| 1);
+    };
+    let end = std::time::Instant::now() + std::time::Duration::from_secs_f64(seconds);
+    while std::time::Instant::now() < end && !(call.cancelled)() {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        std::thread::sleep(left.min(std::time::Duration::from_millis(20)));
+    }
+    Ok(0)
+}
+
+/// `date [-u] [+FORMAT]`; the rack's time zone is UTC. GNU's `-d` does not exist.
+pub(super) fn date(call: &mut Call<'_>) -> io::Result<i32> {
+    let mut format = "%a %b %e %H:%M:%S UTC %Y".to_owned();
+    for arg in call.args {
+        match arg.strip_prefix('+') {
+            Some(given) => given.clone_into(&mut format),
+            None if arg == "-u" => {}
+            None => {
+                let letter = arg.trim_start_matches('-').chars().next().unwrap_or('-');
+                writeln!(call.err, "date: illegal option -- {letter}")?;
+                return writeln!(call.err, "usage: date [-jnRu] [-I[date|hours|minutes|seconds|ns]] [-f input_fmt]")
+                    .map(|()| 1);
+            }
+        }
+    }
+    writeln!(call.out, "{}", jiff::Timestamp::now().strftime(&format)).map(|()| 0)
+}
+
+/// Shells exist on a Mac; here there is none, and asking for one is a defect that must not go unnoticed.
+pub(super) fn shell(call: &mut Call<'_>) -> io::Result<i32> {
+    call.node.trip(&format!("{} {}", call.name, call.args.join(" ")));
+    writeln!(call.err, "macsim: {}: the simulated rack runs no shell", call.name).map(|()| 126)
 }

@@ -37,7 +37,7 @@ pub(super) fn run(call: &mut Call<'_>, name: &str, words: &[String]) -> io::Resu
     Ok(0)
 }
 
-/// The text for everybody but root, after network_cmds' source (no capture): `Perror` says "permission denied",
+/// The text for everybody but root, after `network_cmds`' source (no capture): `Perror` says "permission denied",
 /// the bridge code uses `err`.
 fn refused(change: &Change) -> String {
     match change {
@@ -147,7 +147,7 @@ fn classful(address: Ipv4Addr) -> u8 {
     }
 }
 
-/// Changes the state, or says why not. Texts of failures are strerror's after network_cmds' source (no captures).
+/// Changes the state, or says why not. Texts of failures are strerror's after `network_cmds`' source (no captures).
 fn apply(state: &mut NodeState, name: &str, change: &Change) -> Result<(), String> {
     match change {
         Change::AddMember(member) => return add_member(state, name, member),

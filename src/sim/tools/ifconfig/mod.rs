@@ -1,5 +1,5 @@
 //! `ifconfig`: what it prints (`show`) and what it changes (`change`). Shapes: samples/ifconfig; texts of refusals
-//! that no sample shows follow network_cmds' source and are marked where they are made.
+//! that no sample shows follow `network_cmds`' source and are marked where they are made.
 
 use std::io;
 
@@ -48,7 +48,7 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
     }
 }
 
-/// The first lines of the usage text (network_cmds' source); status EX_USAGE is not used there.
+/// The first lines of the usage text (`network_cmds`' source); status `EX_USAGE` is not used there.
 fn usage(call: &mut Call<'_>) -> io::Result<i32> {
     call.err.write_all(
         b"usage: ifconfig interface address_family [address [dest_address]]\n                [parameters]\n       ifconfig interface create\n       ifconfig -a [-d] [-m] [-u] [-v] [address_family]\n       ifconfig -l [-d] [-u] [address_family]\n       ifconfig [-d] [-m] [-u] [-v]\n",

@@ -91,7 +91,7 @@ fn addresses(
             write!(out, "\tinet {} netmask 0x{mask:08x}", inet.address)?;
             match inet.network() {
                 Some(network) if interface.kind != Kind::Loopback => {
-                    writeln!(out, " broadcast {}", network.broadcast())?
+                    writeln!(out, " broadcast {}", network.broadcast())?;
                 }
                 _ => writeln!(out)?,
             }
