@@ -77,8 +77,8 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         // `sudo -n` asks for the password before it says that the user may not.
         Fault::SudoPassword | Fault::SudoNotAllowed => (&["warn ssh.sudo"], 0),
         Fault::LoginNoise => (&["warn ssh.login-noise"], 0),
-        // What cannot be read is skipped, not guessed.
-        Fault::Garbage | Fault::SlowProfiler => (&[], 0),
+        // What cannot be read is skipped, not guessed. The disk matters to deploy alone.
+        Fault::Garbage | Fault::SlowProfiler | Fault::FullDisk => (&[], 0),
     }
 }
 

@@ -91,7 +91,10 @@ pub fn smollm2() -> &'static Path {
                 .expect("a GGUF file");
             let mut command = Command::new(python());
             command.args(["-I", "-m", "macluster_inference.convert_smollm2"]).arg(gguf).arg(&dir);
-            assert!(command.stdin(Stdio::null()).status().expect("python runs").success(), "the model was not converted");
+            assert!(
+                command.stdin(Stdio::null()).status().expect("python runs").success(),
+                "the model was not converted"
+            );
         }
         dir
     });
