@@ -23,7 +23,7 @@ DECODE_BEAT_S = 0.5
 WARM_S = 30.0
 """For so long after a request, ranks meet often, so that the next one starts at once."""
 
-WARM_SYNC_S = 0.02
+WARM_SYNC_S = 0.05
 
 
 class Front:
