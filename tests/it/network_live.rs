@@ -258,3 +258,68 @@ async fn a_node_that_cannot_be_read_is_left_alone() {
     assert!(ran.stdout.contains("1 of 1 link networks are in place."), "{}", ran.stdout);
     done(rack).await;
 }
+
+/// Runs apply at a terminal of its own: `answer` is typed at the question, after `meanwhile`.
+fn at_a_terminal(dir: &Path, answer: &str, meanwhile: impl FnOnce()) -> (i32, String) {
+    use std::io::{Read, Write};
+    use std::os::fd::OwnedFd;
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&master).expect("granted");
+    unlockpt(&master).expect("unlocked");
+    let name = ptsname(&master, Vec::new()).expect("a name");
+    let side = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().expect("text")).expect("opens");
+    let mut child = crate::support::command(dir)
+        .args(["network", "apply", "--no-deadman"])
+        .stdin(OwnedFd::from(side.try_clone().expect("a copy")))
+        .stderr(OwnedFd::from(side))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let mut terminal = std::fs::File::from(master);
+    let mut said = Vec::new();
+    let mut chunk = [0; 4096];
+    let mut meanwhile = Some(meanwhile);
+    // Reading ends with an error when the process has closed its side.
+    while let Ok(n @ 1..) = terminal.read(&mut chunk) {
+        said.extend_from_slice(&chunk[..n]);
+        if String::from_utf8_lossy(&said).contains("Only `yes` is accepted:") {
+            if let Some(meanwhile) = meanwhile.take() {
+                meanwhile();
+                terminal.write_all(format!("{answer}\n").as_bytes()).expect("typed");
+            }
+        }
+    }
+    let status = child.wait().expect("ends").code().expect("a status");
+    (status, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_word_yes_applies_and_only_what_was_shown() {
+    let rack = rack().nodes(2).start().await.expect("a rack");
+    let before = states(&rack);
+    let dir = rack.dir.clone();
+    let node = rack.nodes[0].node.clone();
+    let stray = move || {
+        let add = |state: &mut macluster::sim::state::NodeState| {
+            let inet = macluster::sim::state::Inet { address: "169.254.7.7".parse().expect("an address"), prefix: 16 };
+            state.interface_mut("en3").expect("an interface").inet.push(inet);
+        };
+        node.update(add).expect("a state");
+    };
+    let (no, stale, yes) = tokio::task::spawn_blocking(move || {
+        (at_a_terminal(&dir, "y", || ()), at_a_terminal(&dir, "yes", stray), at_a_terminal(&dir, "yes", || ()))
+    })
+    .await
+    .expect("runs");
+    assert_eq!(no.0, 130, "{}", no.1);
+    assert!(no.1.contains("error: not applied"), "{}", no.1);
+    assert_eq!(stale.0, 8, "{}", stale.1);
+    assert!(stale.1.contains("the rack has changed since the plan was shown"), "{}", stale.1);
+    assert_eq!(yes.0, 0, "{}", yes.1);
+    assert_ne!(states(&rack), before);
+    run(&rack, PENDING).await.expect(0);
+    done(rack).await;
+}
