@@ -16,6 +16,7 @@ use crate::model::command::DEFAULT_TIMEOUT;
 
 /// The playbooks inside the binary. A test compares this list with the folder.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("deploy", include_str!("../../playbooks/deploy.yaml")),
     ("network", include_str!("../../playbooks/network.yaml")),
     ("recovery", include_str!("../../playbooks/recovery.yaml")),
 ];

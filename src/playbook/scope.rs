@@ -25,6 +25,8 @@ pub enum ForEach {
     RdmaDisabledNode,
     /// A node whose macOS is too old for RDMA.
     OldMacosNode,
+    /// A node that has the runtime, or gets it.
+    Runtime,
 }
 
 /// On every node.
@@ -32,6 +34,11 @@ const NODE: &[&str] = &["node"];
 /// At one end of a link.
 const LINK: &[&str] =
     &["node", "interface", "receptacle", "address", "netmask", "network", "prefix", "peer", "peer_address"];
+/// The runtime on a node: where things lie, whose they are, and what a step is about.
+const RUNTIME: &[&str] = &[
+    "node", "root", "install", "base", "staging", "release", "current", "id", "uid", "gid", "python", "model", "plist",
+    "label", "file", "pid", "lines",
+];
 /// A person stands before this node.
 const PERSON: &[&str] = &["node", "label", "slot", "model", "serial", "version", "build"];
 
@@ -45,6 +52,7 @@ impl ForEach {
             ForEach::StrayAddress | ForEach::OtherAddress => &["node", "interface", "address", "netmask", "prefix"],
             ForEach::MissingAddress | ForEach::LinkEnd => LINK,
             ForEach::RdmaDisabledNode | ForEach::OldMacosNode => PERSON,
+            ForEach::Runtime => RUNTIME,
         }
     }
 }
