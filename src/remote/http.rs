@@ -1,0 +1,55 @@
+//! One HTTP request over a connection that is already there, such as a channel of SSH.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+
+use super::Duplex;
+
+/// No answer is read further: 4 MiB.
+const MAX_ANSWER: usize = 4 * 1024 * 1024;
+
+/// Posts JSON and reads the JSON answer. The caller limits the time.
+///
+/// # Errors
+/// In words.
+pub async fn post_json(
+    stream: Box<dyn Duplex>,
+    host: &str,
+    path: &str,
+    body: &Value,
+) -> Result<(u16, Value), String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| format!("no HTTP connection: {e}"))?;
+    let request = Request::post(path)
+        .header("host", host)
+        .header("content-type", "application/json")
+        .header("connection", "close")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .map_err(|e| format!("the request cannot be made: {e}"))?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|e| format!("no HTTP answer: {e}"))?;
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), MAX_ANSWER)
+            .collect()
+            .await
+            .map_err(|e| format!("the HTTP answer broke off: {e}"))?
+            .to_bytes();
+        let value = serde_json::from_slice(&body)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
+        Ok((status, value))
+    };
+    // The connection must be driven while the answer is awaited; it ends with the answer.
+    tokio::pin!(answer);
+    let driven = async {
+        let _ = connection.await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        result = &mut answer => result,
+        () = driven => Err("the HTTP connection ended".to_owned()),
+    }
+}
