@@ -138,6 +138,7 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         Command::Sim(opts) => cmd::sim::run(opts, app).await,
         Command::Tunnel(opts) => cmd::tunnel::run(opts, app).await,
         Command::Demo(opts) => cmd::demo::run(opts, app).await,
+        Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
         other => {
             tokio::select! {
                 outcome = interruptible(other, app) => outcome,
@@ -156,12 +157,11 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Checklist(opts) => cmd::checklist::run(opts, app).await,
         Command::Snapshot(opts) => cmd::snapshot::run(opts, app).await,
         Command::Bundle(opts) => cmd::bundle::run(opts, app).await,
-        Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
         Command::Status(opts) => cmd::status::run(opts, app).await,
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
         Command::Stop(opts) => cmd::stop::run(opts, app).await,
         Command::Node(opts) => cmd::node::run(opts, app).await,
-        Command::Agent(_) | Command::Sim(_) | Command::Tunnel(_) | Command::Demo(_) => {
+        Command::Agent(_) | Command::Sim(_) | Command::Tunnel(_) | Command::Demo(_) | Command::Deploy(_) => {
             unreachable!("dispatched by the caller")
         }
     }

@@ -77,6 +77,9 @@ struct PlatformAnswer {
     os: &'static str,
     arch: &'static str,
     version: &'static str,
+    /// Of this process: whose session it is.
+    uid: u32,
+    gid: u32,
 }
 
 /// Runs it.
@@ -90,6 +93,8 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
             version: env!("CARGO_PKG_VERSION"),
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
         }),
         Step::Verify { dir } => {
             let manifest = Manifest::read(&dir).map_err(failed)?;

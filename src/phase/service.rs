@@ -78,7 +78,9 @@ pub async fn runtime_processes(node: &RuntimeNode) -> Result<Vec<Process>, StepE
     let base = format!("{}/", node.layout.base());
     let agent = format!("{}/bin/macluster agent", node.layout.current());
     let mut all = processes(&output.text());
-    all.retain(|p| p.command.starts_with(&agent) || (p.command.contains("macluster_inference.") && p.command.contains(&base)));
+    all.retain(|p| {
+        p.command.starts_with(&agent) || (p.command.contains("macluster_inference.") && p.command.contains(&base))
+    });
     Ok(all)
 }
 
@@ -131,10 +133,7 @@ pub async fn stop(node: &RuntimeNode) -> Result<Stopped, String> {
         stopped.killed.push(process.pid);
     }
     if let Some(process) = wait_gone(node, KILL_LIMIT).await.map_err(words)?.first() {
-        return Err(format!(
-            "process {} cannot be ended ({}): restart the node",
-            process.pid, process.command
-        ));
+        return Err(format!("process {} cannot be ended ({}): restart the node", process.pid, process.command));
     }
     Ok(stopped)
 }
@@ -183,9 +182,8 @@ pub async fn wait_for(
 ) -> Result<Status, Trouble> {
     let started = Instant::now();
     let mut seen = None;
-    let mut silence = "it has not reported yet".to_owned();
     loop {
-        match report(node).await {
+        let silence = match report(node).await {
             Ok(Some(report)) => match report.believed().filter(|s| s.launch == launch) {
                 Some(status) => {
                     if seen != Some(status.state) {
@@ -198,13 +196,13 @@ pub async fn wait_for(
                     if status.state.ended() {
                         return Err(Trouble::of(status));
                     }
-                    silence = format!("its engine is still {}", status.state.as_str());
+                    format!("its engine is still {}", status.state.as_str())
                 }
-                None => silence = "its agent gives no sign of life".to_owned(),
+                None => "its agent gives no sign of life".to_owned(),
             },
-            Ok(None) => silence = "it has no active release".to_owned(),
-            Err(why) => silence = why,
-        }
+            Ok(None) => "it has no active release".to_owned(),
+            Err(why) => why,
+        };
         if started.elapsed() >= limit {
             return Err(Trouble { kind: None, message: format!("{silence} after {} s", limit.as_secs()) });
         }

@@ -1,8 +1,8 @@
 //! One HTTP request over a connection that is already there, such as a channel of SSH.
 
-use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Request;
+use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 
@@ -15,12 +15,7 @@ const MAX_ANSWER: usize = 4 * 1024 * 1024;
 ///
 /// # Errors
 /// In words.
-pub async fn post_json(
-    stream: Box<dyn Duplex>,
-    host: &str,
-    path: &str,
-    body: &Value,
-) -> Result<(u16, Value), String> {
+pub async fn post_json(stream: Box<dyn Duplex>, host: &str, path: &str, body: &Value) -> Result<(u16, Value), String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| format!("no HTTP connection: {e}"))?;

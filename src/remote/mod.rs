@@ -2,6 +2,7 @@
 
 pub mod fleet;
 pub mod gate;
+pub mod http;
 mod keys;
 pub mod known_hosts;
 mod pattern;

@@ -67,7 +67,8 @@ async fn configure(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
         .map_err(|e| PhaseFailure::new(Exit::Unexpected, format!("cannot make a temporary folder: {e}")))?;
     let folder = scratch.path();
     let work = |t: &'_ Target| {
-        let files = rank_of.iter().zip(&deploy.targets).find(|(_, o)| o.node.name == t.node.name).map(|(f, _)| f.clone());
+        let files =
+            rank_of.iter().zip(&deploy.targets).find(|(_, o)| o.node.name == t.node.name).map(|(f, _)| f.clone());
         let (node, owner) = (t.node.clone(), t.owner);
         let dir = folder.join(node.name.as_str());
         async move {
@@ -235,8 +236,7 @@ mod tests {
             .iter()
             .filter_map(plist::Value::as_string)
             .collect();
-        let expected =
-            ["/opt/macluster/current/bin/macluster", "agent", "--root", "/", "--install", "/opt/macluster"];
+        let expected = ["/opt/macluster/current/bin/macluster", "agent", "--root", "/", "--install", "/opt/macluster"];
         assert_eq!(arguments, expected);
         assert_eq!(dict.get("Label").and_then(plist::Value::as_string), Some("com.macluster.agent"));
         assert_eq!(dict.get("RunAtLoad").and_then(plist::Value::as_boolean), Some(true));

@@ -167,11 +167,7 @@ impl Deploy {
     ///
     /// # Errors
     /// All nodes that failed, not only the first.
-    pub async fn each<'a, T, F>(
-        &'a self,
-        what: &str,
-        work: impl Fn(&'a Target) -> F,
-    ) -> Result<Vec<T>, PhaseFailure>
+    pub async fn each<'a, T, F>(&'a self, what: &str, work: impl Fn(&'a Target) -> F) -> Result<Vec<T>, PhaseFailure>
     where
         F: Future<Output = Result<T, String>>,
     {

@@ -3,9 +3,9 @@
 use futures::future::BoxFuture;
 
 use super::{Deploy, Phase, PhaseFailure, Target};
+use crate::model::Stdin;
 use crate::phase::bundle::Manifest;
 use crate::phase::runtime::StepError;
-use crate::model::Stdin;
 
 pub(super) struct Install;
 
@@ -52,13 +52,7 @@ async fn install(target: &Target, manifest: &Manifest) -> Result<(), String> {
         let _ = clear().ok().await;
         return Err(why);
     }
-    node.step("mark-installed")
-        .release(id)
-        .stdin(Stdin::Bytes(mark.into_bytes()))
-        .ok()
-        .await
-        .map(drop)
-        .map_err(words)
+    node.step("mark-installed").release(id).stdin(Stdin::Bytes(mark.into_bytes())).ok().await.map(drop).map_err(words)
 }
 
 async fn make(target: &Target, id: &str, python: &str) -> Result<(), String> {

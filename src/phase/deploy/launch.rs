@@ -115,7 +115,8 @@ fn judge(results: Vec<(crate::model::NodeName, Result<Status, Trouble>)>) -> Res
     let causes = told.iter().map(|(n, t)| Cause { node: Some(n.clone()), message: t.message.clone() }).collect();
     let mut failure = PhaseFailure::of(Exit::DeployFailed, causes).with_logs_of(nodes);
     if splits {
-        failure = failure.hint("this model does not split over that many nodes: change the nodes of the inventory, or the model");
+        failure = failure
+            .hint("this model does not split over that many nodes: change the nodes of the inventory, or the model");
     }
     if port {
         failure = failure.hint("choose another port: runtime.api.listen in the inventory");
@@ -142,7 +143,8 @@ mod tests {
         .expect_err("failed");
         assert_eq!(failure.causes.len(), 1);
         assert_eq!(failure.ask_logs_of, [name("n2")]);
-        let failure = judge(vec![(name("n1"), trouble(None)), (name("n2"), trouble(Some("timeout")))]).expect_err("failed");
+        let failure =
+            judge(vec![(name("n1"), trouble(None)), (name("n2"), trouble(Some("timeout")))]).expect_err("failed");
         assert_eq!(failure.causes.len(), 2, "when nobody knows the cause, all is told");
     }
 }

@@ -16,8 +16,8 @@ mod space;
 
 use futures::future::BoxFuture;
 
-pub use context::{Deploy, Deployed, Options, Target};
 pub use context::{Cause, PhaseFailure};
+pub use context::{Deploy, Deployed, Options, Target};
 
 use crate::event::Event;
 

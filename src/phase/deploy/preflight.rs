@@ -36,10 +36,8 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
     if bad.is_empty() {
         return Ok(());
     }
-    let causes = bad
-        .iter()
-        .map(|f| Cause { node: f.node.clone(), message: format!("{}: {}", f.check, f.message) })
-        .collect();
+    let causes =
+        bad.iter().map(|f| Cause { node: f.node.clone(), message: format!("{}: {}", f.check, f.message) }).collect();
     let mut failure = PhaseFailure::of(Exit::ChecksFailed, causes);
     for remedy in bad.iter().filter_map(|f| f.remedy.as_ref()) {
         let lines = match remedy {

@@ -95,9 +95,9 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
 }
 
 fn given(dir: &Path) -> Result<Built, PhaseFailure> {
-    let manifest = Manifest::read(dir)
-        .and_then(|m| m.verify(dir, &[], &mut |_| {}).map(|()| m))
-        .map_err(|why| PhaseFailure::new(Exit::DeployFailed, format!("{} is no intact bundle: {why}", dir.display())))?;
+    let manifest = Manifest::read(dir).and_then(|m| m.verify(dir, &[], &mut |_| {}).map(|()| m)).map_err(|why| {
+        PhaseFailure::new(Exit::DeployFailed, format!("{} is no intact bundle: {why}", dir.display()))
+    })?;
     Ok(Built { dir: dir.to_owned(), manifest, reused: true })
 }
 
@@ -138,9 +138,14 @@ fn does_not_run(uname: &str, how: &str) -> String {
         }
         // Apple silicon kills programs without a signature, an ad-hoc one at least.
         Some(Platform::MacosArm64) => {
-            format!("the program that was sent does not run ({how}); is it signed? `codesign -s - PATH` signs it ad hoc")
+            format!(
+                "the program that was sent does not run ({how}); is it signed? `codesign -s - PATH` signs it ad hoc"
+            )
         }
-        _ => format!("the program that was sent does not run ({how}); the node says it is {}", uname.trim().escape_debug()),
+        _ => format!(
+            "the program that was sent does not run ({how}); the node says it is {}",
+            uname.trim().escape_debug()
+        ),
     }
 }
 
@@ -249,8 +254,9 @@ fn fits(deploy: &Deploy, manifest: &Manifest, platform: Platform) -> Result<(), 
         })
         .collect();
     if !causes.is_empty() {
-        return Err(PhaseFailure::of(Exit::DeployFailed, causes)
-            .hint("build the bundle for the nodes' Python: --python-minor"));
+        return Err(
+            PhaseFailure::of(Exit::DeployFailed, causes).hint("build the bundle for the nodes' Python: --python-minor")
+        );
     }
     if manifest.python.is_none() && deploy.targets.iter().any(|t| t.python.is_none()) {
         return Err(no_python());

@@ -108,13 +108,7 @@ async fn send(
         let what = "copying to all nodes".to_owned();
         events.emit(Event::Progress { node: None, what, done: all.min(total), total });
     };
-    node.step("receive")
-        .release(id)
-        .stdin(Stdin::Tar(entries))
-        .on_sent(Box::new(tell))
-        .ok()
-        .await
-        .map_err(words)?;
+    node.step("receive").release(id).stdin(Stdin::Tar(entries)).on_sent(Box::new(tell)).ok().await.map_err(words)?;
     let proof = node.step("verify-staging").release(id).ok().await.map_err(|e| e.words())?;
     if !serde_json::from_slice::<Verified>(&proof.stdout).is_ok_and(|v| v.id == id) {
         return Err("what arrived is another bundle".to_owned());

@@ -61,14 +61,19 @@ async fn start_again(deploy: &mut Deploy) -> Vec<String> {
                 return Ok(());
             }
             let armed = [State::Armed, State::Joining, State::Loading, State::Ready];
-            service::wait_for(&node, &previous.launch, &armed, ARM_LIMIT, &|_| {}).await.map(drop).map_err(|t| t.message)
+            service::wait_for(&node, &previous.launch, &armed, ARM_LIMIT, &|_| {})
+                .await
+                .map(drop)
+                .map_err(|t| t.message)
         }
     };
     let mut remarks = deploy.each_back("starting the previous release again", start).await;
     let served = running.len() == deploy.targets.len()
         && running.iter().filter_map(|t| before(t)).all(|s| s.state == State::Ready);
     if !remarks.is_empty() || !served {
-        remarks.push(format!("the previous release {release} did not serve before, or does not now: see `macluster status`"));
+        remarks.push(format!(
+            "the previous release {release} did not serve before, or does not now: see `macluster status`"
+        ));
         return remarks;
     }
     let go = |t: &'_ Target| {
@@ -85,7 +90,10 @@ async fn start_again(deploy: &mut Deploy) -> Vec<String> {
         async move {
             let Some(previous) = previous else { return Ok(()) };
             let wanted = [State::Ready];
-            service::wait_for(&node, &previous.launch, &wanted, READY_LIMIT, &|_| {}).await.map(drop).map_err(|t| t.message)
+            service::wait_for(&node, &previous.launch, &wanted, READY_LIMIT, &|_| {})
+                .await
+                .map(drop)
+                .map_err(|t| t.message)
         }
     };
     remarks.extend(deploy.each_back("waiting for the previous release", ready).await);
