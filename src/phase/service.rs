@@ -222,15 +222,11 @@ pub struct Trouble {
 impl Trouble {
     fn of(status: &Status) -> Self {
         let exit = status.exit.as_deref().map(|e| format!(" ({e})")).unwrap_or_default();
-        match &status.error {
-            Some(error) => {
-                Trouble { kind: Some(error.kind.clone()), message: format!("{}: {}", error.kind, error.message) }
-            }
-            None => {
-                let reason = status.reason.as_deref().unwrap_or("nobody says why");
-                Trouble { kind: None, message: format!("its engine stopped{exit}: {reason}") }
-            }
+        if let Some(error) = &status.error {
+            return Trouble { kind: Some(error.kind.clone()), message: format!("{}: {}", error.kind, error.message) };
         }
+        let reason = status.reason.as_deref().unwrap_or("nobody says why");
+        Trouble { kind: None, message: format!("its engine stopped{exit}: {reason}") }
     }
 
     /// Only a consequence of what another rank did.

@@ -26,5 +26,5 @@ pub fn table<'a>(ranks: impl Iterator<Item = (&'a NodeName, &'a Status)>, invent
 
 /// Without blanks at the ends of lines.
 pub fn trim(table: &str) -> String {
-    table.lines().map(|l| format!("{}\n", l.trim_end())).collect()
+    table.lines().flat_map(|l| [l.trim_end(), "\n"]).collect()
 }

@@ -30,7 +30,7 @@ impl Node {
         let python = node.base().join("releases/r1/venv/bin/python");
         std::fs::write(&python, format!("{HEAD}{script}")).expect("script");
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("mode");
-        node.configure(json!({"MLX_RANK": "0", "MLX_HOSTFILE": "/x/hostfile.json"}), 120.0);
+        node.configure(&json!({"MLX_RANK": "0", "MLX_HOSTFILE": "/x/hostfile.json"}), 120.0);
         node
     }
 
@@ -38,7 +38,7 @@ impl Node {
         self.dir.path().join("opt/macluster")
     }
 
-    fn configure(&self, env: Value, start_timeout_s: f64) {
+    fn configure(&self, env: &Value, start_timeout_s: f64) {
         let rank = json!({
             "schema_version": 1, "rack": "test-rack", "node": "n1", "release": "r1", "rank": 0, "world_size": 3,
             "backend": "ring", "mlx_backend": "ring", "env": env, "model": {"path": "/m", "id": "m"},
@@ -286,7 +286,7 @@ fn an_agent_that_is_killed_leaves_no_engine_and_the_next_one_takes_over() {
 #[test]
 fn a_limit_that_makes_no_sense_is_refused() {
     let mut node = Node::new(START);
-    node.configure(json!({}), -1.0);
+    node.configure(&json!({}), -1.0);
     node.start();
     let failed = node.wait("failed");
     assert!(failed["error"]["message"].as_str().expect("words").contains("start_timeout_s"), "{failed}");
