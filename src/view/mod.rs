@@ -3,14 +3,14 @@
 pub mod bundle;
 pub mod cabling;
 pub mod checklist;
-pub mod doctor;
 pub mod deploy;
+pub mod doctor;
 pub mod plan;
 pub mod printer;
 pub mod progress;
 pub mod prompt;
-mod text;
 pub mod ranks;
 pub mod status;
+mod text;
 
 pub use printer::Printer;
