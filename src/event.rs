@@ -55,6 +55,13 @@ pub enum Event {
         /// The command line, secrets left out.
         line: String,
     },
+    /// One of the many commands of a long playbook; shown only to those who want to see everything.
+    Detail {
+        /// Where.
+        node: NodeName,
+        /// The command line, secrets left out.
+        line: String,
+    },
     /// A remark for the person.
     Note {
         /// The node, if it concerns one.

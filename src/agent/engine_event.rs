@@ -11,11 +11,7 @@ use crate::model::command::printable;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum EngineEvent {
     /// The process lives.
-    Starting {
-        /// The process that computes.
-        #[serde(default)]
-        pid: Option<u32>,
-    },
+    Starting,
     /// Ready to join; waits for `go`.
     Armed,
     /// Waits for the other ranks.
@@ -75,7 +71,7 @@ impl EngineEvent {
     /// Changes the status as this event says.
     pub fn apply(&self, status: &mut Status, now: Timestamp) {
         match self {
-            EngineEvent::Starting { pid } => status.worker_pid = *pid,
+            EngineEvent::Starting => status.enter(State::Starting, now),
             EngineEvent::Armed => status.enter(State::Armed, now),
             EngineEvent::Joining | EngineEvent::Joined => status.enter(State::Joining, now),
             EngineEvent::Loading | EngineEvent::Loaded => status.enter(State::Loading, now),
@@ -120,7 +116,7 @@ mod tests {
     #[test]
     fn a_start_goes_through_its_states() {
         let mut lines = vec![r#"{"event":"starting","t":1.5,"rank":0,"pid":77,"python":"3.12"}"#];
-        assert_eq!(status_after(&lines).worker_pid, Some(77));
+        assert_eq!(status_after(&lines).state, State::Starting);
         for (line, state) in [
             (r#"{"event":"armed","t":1,"rank":0}"#, State::Armed),
             (r#"{"event":"joining","t":1,"rank":0,"backend":"ring","world_size":3}"#, State::Joining),

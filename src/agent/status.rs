@@ -83,8 +83,6 @@ pub struct Status {
     pub agent_pid: u32,
     /// The engine's process, the one the agent started; null without one.
     pub engine_pid: Option<u32>,
-    /// The engine's child that computes, as the engine reports it.
-    pub worker_pid: Option<u32>,
     /// Since when it is in this state.
     pub since: Timestamp,
     /// When this was written: at least every 2 s.
@@ -117,7 +115,6 @@ impl Status {
             state: State::Starting,
             agent_pid,
             engine_pid: None,
-            worker_pid: None,
             since: now,
             written_at: now,
             last_token_at: None,

@@ -175,7 +175,6 @@ impl Agent<'_> {
         self.deadline = None;
         self.kill_at = None;
         self.status.engine_pid = None;
-        self.status.worker_pid = None;
         self.status.exit = Some(how.clone());
         // Exit 0 without an error: it was asked to, here or through another rank.
         if self.status.error.is_none() && (how == "exit 0" || self.told_to_stop) {

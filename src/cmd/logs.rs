@@ -18,7 +18,7 @@ pub struct Opts {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     lines: u32,
     /// Go on with what is added, until Ctrl-C
-    #[arg(short, long)]
+    #[arg(short = 'F', long)]
     follow: bool,
 }
 

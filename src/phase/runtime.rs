@@ -178,7 +178,7 @@ impl<'a> Call<'a> {
         for (n, mut cmd) in commands.into_iter().enumerate() {
             let line = cmd.display();
             if cmd.access == Access::Write {
-                node.events.emit(Event::Command { node: node.name.clone(), line: line.clone() });
+                node.events.emit(Event::Detail { node: node.name.clone(), line: line.clone() });
             }
             let output = if n + 1 == count {
                 cmd.stdin = std::mem::take(&mut self.stdin);

@@ -28,11 +28,13 @@ fn line(event: &Event, verbose: bool) -> Option<String> {
         Event::TaskDone { node, what, error: Some(error) } => format!("    {}{what}: failed: {error}", at(node)),
         Event::TaskDone { node, what, error: None } if verbose => format!("    {}{what}: done", at(node)),
         Event::Command { node, line } => format!("    {node}$ {line}"),
+        Event::Detail { node, line } if verbose => format!("    {node}$ {line}"),
         Event::Note { node, text } => format!("    {}{text}", at(node)),
         Event::Warning { node, text } => format!("warning: {}{text}", at(node)),
         Event::PhaseDone { ok: true, .. }
         | Event::TaskStarted { .. }
         | Event::Progress { .. }
+        | Event::Detail { .. }
         | Event::TaskDone { error: None, .. } => return None,
     };
     Some(printable(&text))

@@ -71,7 +71,6 @@ fn row(node: &NodeStatus) -> Value {
         "model": status.map(|s| &s.model),
         "agent_pid": status.map(|s| s.agent_pid),
         "engine_pid": status.and_then(|s| s.engine_pid),
-        "worker_pid": status.and_then(|s| s.worker_pid),
         "since": status.map(|s| s.since),
         "last_token_at": status.and_then(|s| s.last_token_at),
         "last_token_age_s": token_age(node),
