@@ -3,6 +3,7 @@
 mod exec;
 mod host_keys;
 mod login;
+mod sudo;
 mod ways;
 
 use std::path::Path;

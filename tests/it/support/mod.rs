@@ -1,5 +1,6 @@
 //! Helpers of the integration tests: the real binary, its exact output, temporary folders.
 
+pub mod anyuser;
 pub mod rack;
 pub mod runtime;
 pub mod ssh;
