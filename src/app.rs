@@ -17,6 +17,7 @@ use crate::view::Printer;
 use crate::view::prompt::Terminal;
 
 /// What every command gets.
+#[derive(Clone)]
 pub struct App {
     /// Global options.
     pub global: Global,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::Gated;
@@ -68,7 +69,8 @@ impl Fleet {
             jumps: Mutex::default(),
             events,
         };
-        let work = inventory.nodes.iter().enumerate().map(|(index, node)| run.node(index, node));
+        let work: Vec<BoxFuture<'_, _>> =
+            inventory.nodes.iter().enumerate().map(|(index, node)| run.node(index, node).boxed()).collect();
         let nodes = futures::stream::iter(work).buffer_unordered(options.parallel.max(1)).collect().await;
         Fleet { nodes }
     }

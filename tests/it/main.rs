@@ -6,6 +6,7 @@
 mod agent;
 mod checklist;
 mod checks;
+mod collect;
 mod doctor;
 mod floors;
 mod inference;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use russh::client::{self, DisconnectReason, Handle};
+use russh::Channel;
+use russh::client::{self, DisconnectReason, Handle, Msg};
 use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PublicKeyOrCertificate};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -92,7 +93,8 @@ impl Session {
         stage: &Stage,
     ) -> Result<Self, ConnectError> {
         let (stream, peer): (Box<dyn Duplex>, _) = if let Some(jump) = &through {
-            (jump.tcp(&target.host, target.port).await.map_err(|e| say::jump_refused(target, &e))?, None)
+            let channel = jump.tcp(&target.host, target.port).await.map_err(|e| say::jump_refused(target, &e))?;
+            (Box::new(channel.into_stream()), None)
         } else {
             let (stream, address) = dial(target).await?;
             (Box::new(stream), Some(address.ip()))
@@ -126,9 +128,8 @@ impl Session {
     }
 
     /// A TCP connection opened by the far end, not counted as one of this session's own channels.
-    pub(super) async fn tcp(&self, host: &str, port: u16) -> Result<Box<dyn Duplex>, russh::Error> {
-        let channel = self.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0).await?;
-        Ok(Box::new(channel.into_stream()))
+    pub(super) async fn tcp(&self, host: &str, port: u16) -> Result<Channel<Msg>, russh::Error> {
+        self.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0).await
     }
 
     /// Why it is gone, in words.

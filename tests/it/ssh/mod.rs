@@ -4,6 +4,7 @@ mod exec;
 mod host_keys;
 mod login;
 mod sudo;
+mod tunnel;
 mod ways;
 
 use std::path::Path;
