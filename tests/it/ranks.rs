@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use macluster::mesh::ranks::{RankError, RankPlan, Request, Topology, plan};
@@ -12,6 +12,7 @@ use macluster::model::{Backend, Over};
 use serde_json::Value;
 
 use crate::support::rack::{Rack, name};
+use crate::support::runtime;
 
 struct Wanted {
     backend: Backend,
@@ -326,25 +327,14 @@ fn the_kth_device_of_a_pair_is_the_same_cable_on_both_sides() {
     assert!(made.ranks[0].files[0].1[0][1].is_string(), "{}", show(&made));
 }
 
-/// A Python that has the pinned MLX: `MACLUSTER_TEST_PYTHON`, else `python3`.
-fn python() -> Option<String> {
-    let python = std::env::var("MACLUSTER_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let ok = Command::new(&python)
-        .args(["-c", "import mlx.core, mlx._distributed_utils.launch"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success());
-    if !ok {
-        eprintln!("skipped: `{python}` cannot import mlx (set MACLUSTER_TEST_PYTHON)");
-    }
-    ok.then_some(python)
+/// A Python that has the pinned MLX: the bundle's, or the one named by `MACLUSTER_TEST_PYTHON` to save its making.
+fn python() -> PathBuf {
+    std::env::var_os("MACLUSTER_TEST_PYTHON").map_or_else(|| runtime::python().to_owned(), PathBuf::from)
 }
 
 #[test]
 fn mlx_launch_makes_the_same_environment_from_the_same_matrix() {
-    let Some(python) = python() else { return };
+    let python = python();
     let script = r#"
 import argparse, json, sys
 from mlx._distributed_utils import launch
@@ -389,7 +379,7 @@ print(json.dumps([{"rank": a[0], "files": a[4], "env": a[5]} for a in seen]))
 #[test]
 #[cfg(target_os = "linux")]
 fn mlx_joins_a_permuted_ring_of_two_rails_over_link_addresses() {
-    let Some(python) = python() else { return };
+    let python = python();
     let mut rack = two_rails();
     // Linux answers on all of 127.0.0.0/8: real sockets on real, distinct link addresses, other ones in each run.
     let third = u8::try_from(std::process::id() % 250).expect("small");
