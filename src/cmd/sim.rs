@@ -19,9 +19,9 @@ pub struct Opts {
     /// How many Mac Studio M3 Ultra, fully cabled [default: 3]
     #[arg(long, value_name = "N", conflicts_with = "models", value_parser = clap::value_parser!(u8).range(1..=6))]
     nodes: Option<u8>,
-    /// One node per model identifier, e.g. Mac15,14/Mac16,9 (separated by `/`)
-    #[arg(long, value_name = "MODEL/…", value_delimiter = '/')]
-    models: Vec<String>,
+    /// One node per model identifier, e.g. Mac15,14,Mac16,9
+    #[arg(long, value_name = "MODEL,…")]
+    models: Option<String>,
     /// What is wrong with the rack; may be repeated (see --list-faults)
     #[arg(long = "fault", value_name = "NAME[:NODE[,NODE]]")]
     faults: Vec<FaultAt>,
@@ -63,8 +63,8 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     if let Some(nodes) = opts.nodes {
         builder = builder.nodes(usize::from(nodes));
     }
-    if !opts.models.is_empty() {
-        builder = builder.models(opts.models);
+    if let Some(models) = &opts.models {
+        builder = builder.models(split_models(models));
     }
     for fault in opts.faults {
         builder = builder.fault(fault);
@@ -97,6 +97,12 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         .await
         .map_err(|e| Failure::new(Exit::Unexpected, format!("{}: cannot be removed: {e}", dir.display())))?;
     Ok(Exit::Ok)
+}
+
+/// Identifiers have a comma themselves: a new one begins at each `Mac`.
+fn split_models(list: &str) -> Vec<String> {
+    let spaced = list.replace(",Mac", " Mac");
+    spaced.split([' ', '/']).filter(|m| !m.is_empty()).map(str::to_owned).collect()
 }
 
 async fn end_of_input() {
@@ -133,4 +139,16 @@ fn catalogue() -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_models;
+
+    #[test]
+    fn a_list_of_identifiers_is_split_between_them() {
+        assert_eq!(split_models("Mac15,14,Mac16,9"), ["Mac15,14", "Mac16,9"]);
+        assert_eq!(split_models("Mac15,14"), ["Mac15,14"]);
+        assert_eq!(split_models("Mac15,14/Mac16,9"), ["Mac15,14", "Mac16,9"]);
+    }
 }

@@ -68,8 +68,7 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::OddBuild => (&["fail host.macos-identical"], 4),
         Fault::OldMacos => (&["fail host.macos-identical", "fail host.macos-min"], 4),
         Fault::RdmaOff => (&["fail rdma.enabled"], 4),
-        // The simulated one is as it left the box: nobody sets up link networks there.
-        Fault::Tb4 => (&["fail network.bridge", "fail rdma.hardware"], 4),
+        Fault::Tb4 => (&["fail rdma.hardware"], 4),
         Fault::Bridge => (&["fail network.bridge"], 4),
         Fault::NoGid => (&["fail rdma.gid"], 4),
         Fault::Unreachable => (&["fail ssh.reachable"], 6),

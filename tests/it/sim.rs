@@ -1,7 +1,9 @@
 //! The simulated rack itself: its servers, its tools against the shapes of the samples, its faults.
 
+mod command;
 mod files;
 mod launchd;
+mod programs;
 mod samples;
 mod server;
 mod state;

@@ -82,7 +82,8 @@ mod linux {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), test))]
+#[cfg_attr(target_os = "linux", allow(dead_code, reason = "compiled for its tests"))]
 mod other {
     use std::process::{Command, Stdio};
 
@@ -127,5 +128,19 @@ mod other {
             unit *= 60;
         }
         Some(seconds)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::{etime, row};
+
+        #[test]
+        fn a_row_of_ps_is_read() {
+            let row = row("  812     1   812 Ss   Mon Nov 30 21:44:00 2026  1-02:03:04 /bin/x -y z").expect("a row");
+            assert_eq!((row.pid, row.ppid, row.pgid, row.zombie), (812, 1, 812, false));
+            assert_eq!((row.birth.as_str(), row.seconds), ("Mon Nov 30 21:44:00 2026", 93_784));
+            assert_eq!(row.command, "/bin/x -y z");
+            assert_eq!(etime("01:20"), Some(80));
+        }
     }
 }

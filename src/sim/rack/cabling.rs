@@ -1,12 +1,9 @@
 //! Which receptacle is cabled to which: a full mesh, from the first receptacle that may be used.
 
-use std::net::Ipv4Addr;
-
-use ipnet::Ipv4Net;
-
 use super::super::models::{self, Model};
 use super::super::state::{Cable, Inet, NodeState, Plug, RackState, SeenBy};
 use super::RackError;
+use crate::network::{pair_index, rail_network};
 
 /// Node names: the model's prefix, counted per prefix.
 pub(super) fn names(models: &[&Model]) -> Vec<String> {
@@ -59,16 +56,19 @@ pub(super) fn mesh(models: &[&Model], names: &[String]) -> Result<Vec<Cable>, Ra
     Ok(cables)
 }
 
-/// Takes every receptacle out of the bridge and gives each link between two nodes a /30 of 10.254.0.0/16.
+/// The link networks as `network apply` would leave them: receptacles out of the bridge, an address at each end.
 pub(super) fn prepare(rack: &RackState, states: &mut [NodeState]) {
     for state in states.iter_mut() {
         for interface in &mut state.interfaces {
             interface.members.clear();
         }
     }
-    let base = u32::from(Ipv4Addr::new(10, 254, 0, 0));
-    for (n, cable) in (0..).zip(&rack.cables) {
-        let Ok(network) = Ipv4Net::new(Ipv4Addr::from(base + 4 * n), 30) else { continue };
+    let Ok(pool) = "10.254.0.0/16".parse() else { return };
+    let place = |node: &str| rack.nodes.iter().position(|n| n == node);
+    let pairs = pair_index(0, rack.nodes.len());
+    for cable in &rack.cables {
+        let (Some(low), Some(high)) = (place(&cable.a.node), place(&cable.b.node)) else { continue };
+        let Some(network) = rail_network(pool, pair_index(low, high), 0, pairs) else { continue };
         for (plug, address) in [&cable.a, &cable.b].into_iter().zip(network.hosts()) {
             let Some(state) = states.iter_mut().find(|s| s.name == plug.node) else { continue };
             let Some(name) = state.receptacle(plug.receptacle).map(|r| r.interface.clone()) else { continue };

@@ -139,7 +139,14 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
         }
         Fault::Tb4 => {
             let model = models::find("Mac14,13").ok_or_else(|| description(at, "model unknown"))?;
-            *state = model.stock(&rack.rack, &name, u32::try_from(slot).unwrap_or(1));
+            let old = std::mem::replace(state, model.stock(&rack.rack, &name, u32::try_from(slot).unwrap_or(1)));
+            // Link networks that were set up stay.
+            for interface in &mut state.interfaces {
+                if let Some(before) = old.interface(&interface.name) {
+                    interface.inet.clone_from(&before.inet);
+                    interface.members.retain(|m| before.members.contains(m));
+                }
+            }
             let fits = rack
                 .cables
                 .iter()

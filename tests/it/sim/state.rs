@@ -81,3 +81,15 @@ async fn sudo_asks_as_the_node_says() {
     assert!(ran.stderr.starts_with("sudo: a terminal is required"), "{}", ran.stderr);
     rack.stop().await.expect("stops");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_rack_is_what_apply_would_make_of_it() {
+    for nodes in [3, 5] {
+        let rack = rack().nodes(nodes).prepared(true).start().await.expect("a rack");
+        let file = rack.inventory.display().to_string();
+        let dir = rack.dir.clone();
+        let work = move || crate::support::macluster(&dir, &["-f", &file, "network", "plan", "--detailed-exitcode"]);
+        tokio::task::spawn_blocking(work).await.expect("it runs").expect(0);
+        rack.stop().await.expect("stops");
+    }
+}
