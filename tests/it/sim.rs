@@ -1,6 +1,7 @@
 //! The simulated rack itself: its servers, its tools against the shapes of the samples, its faults.
 
 mod command;
+mod docs;
 mod files;
 mod launchd;
 mod programs;
