@@ -11,6 +11,7 @@ use crate::agent::{Layout, activate, model, python, report};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::phase::bundle::manifest::RELEASE_EXTRAS;
 use crate::phase::bundle::{Manifest, Platform};
 
 /// Options of `macluster node`.
@@ -103,7 +104,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
             let mut progress = |done| {
                 app.events.emit(Event::Progress { node: None, what: what.clone(), done, total });
             };
-            manifest.verify(&dir, &["venv"], &mut progress).map_err(failed)?;
+            manifest.verify(&dir, RELEASE_EXTRAS, &mut progress).map_err(failed)?;
             json(&serde_json::json!({"schema_version": 1, "id": manifest.id, "files": manifest.files.len()}))
         }
         Step::Activate { place, id } => {

@@ -76,10 +76,11 @@ pub fn processes(text: &str) -> Vec<Process> {
 pub async fn runtime_processes(node: &RuntimeNode) -> Result<Vec<Process>, StepError> {
     let output = node.step("list-processes").ok().await?;
     let base = format!("{}/", node.layout.base());
-    let agent = format!("{}/bin/macluster agent", node.layout.current());
     let mut all = processes(&output.text());
+    // The agent may be shown by its release or by the link that leads there.
     all.retain(|p| {
-        p.command.starts_with(&agent) || (p.command.contains("macluster_inference.") && p.command.contains(&base))
+        let agent = p.command.starts_with(&base) && p.command.contains("/bin/macluster agent ");
+        agent || (p.command.contains("macluster_inference.") && p.command.contains(&base))
     });
     Ok(all)
 }

@@ -4,9 +4,11 @@
 #![allow(clippy::assigning_clones, reason = "fixtures are assigned for readability")]
 
 mod agent;
+mod bundle;
 mod checklist;
 mod checks;
 mod collect;
+mod deploy;
 mod doctor;
 mod floors;
 mod inference;

@@ -15,6 +15,8 @@ use super::platform::Platform;
 pub const MANIFEST_VERSION: u32 = 1;
 /// Its name inside a bundle.
 pub const MANIFEST_FILE: &str = "manifest.json";
+/// What installing adds to a bundle, at the top of its release: the Python environment, and the note that it is complete.
+pub const RELEASE_EXTRAS: &[&str] = &["venv", "installed"];
 /// No manifest is longer: 16 MiB.
 const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
 
@@ -114,7 +116,8 @@ impl Manifest {
         let mut seen = BTreeSet::new();
         for file in &self.files {
             safe_path(&file.path)?;
-            if file.path == MANIFEST_FILE || file.path.starts_with("venv/") {
+            let top = file.path.split('/').next().unwrap_or_default();
+            if top == MANIFEST_FILE || RELEASE_EXTRAS.contains(&top) {
                 return Err(format!("the manifest may not list {}", file.path));
             }
             // The Mac's file system takes `A` and `a` for the same name.
@@ -295,7 +298,7 @@ mod tests {
     }
 
     fn verify(dir: &Path) -> Result<(), String> {
-        Manifest::read(dir)?.verify(dir, &["venv"], &mut |_| {})
+        Manifest::read(dir)?.verify(dir, RELEASE_EXTRAS, &mut |_| {})
     }
 
     #[test]

@@ -74,6 +74,10 @@ async fn all_reach(deploy: &Deploy, what: &str, wanted: State, limit: Duration) 
             let name = target.node.name.clone();
             deploy.events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.to_owned() });
             let tell = |state: State| {
+                // Where the last wait ended is no news to this one.
+                if state == State::Armed && wanted == State::Ready {
+                    return;
+                }
                 let text = format!("engine {}", state.as_str());
                 deploy.events.emit(Event::Note { node: Some(name.clone()), text });
             };

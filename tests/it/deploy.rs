@@ -1,0 +1,200 @@
+//! deploy, status, logs and stop on the simulated rack, with real engines and a real model.
+//!
+//! Every deploy takes the better part of a minute on two cores, so one rack lives through many days here.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use macluster::sim::{Rack, RunningRack};
+use serde_json::{Value, json};
+
+use crate::support::{Ran, command, runtime};
+
+/// What the tests of this file share: a rack with Python and model, and a bundle built before.
+struct Bench {
+    rack: RunningRack,
+    bundle: PathBuf,
+}
+
+impl Bench {
+    async fn of(nodes: usize) -> Self {
+        let prepared = tokio::task::spawn_blocking(|| {
+            (runtime::bundle().to_owned(), runtime::interpreter(), runtime::smollm2().to_owned())
+        });
+        let (bundle, python, model) = prepared.await.expect("bundle, Python and model");
+        let rack = Rack::builder().binary(crate::support::binary()).nodes(nodes).python(python).model(model);
+        Bench { rack: rack.start().await.expect("a rack"), bundle }
+    }
+
+    async fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(&self.rack.inventory, args).await
+    }
+
+    /// With another inventory.
+    async fn run_with(&self, inventory: &Path, args: &[&str]) -> Ran {
+        let mut command = command(&self.rack.dir);
+        command.arg("-f").arg(inventory).args(args).env("MACLUSTER_CACHE", runtime::cache());
+        command.stdin(std::process::Stdio::null());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.expect("joined").expect("it runs");
+        Ran {
+            status: output.status.code().expect("an exit status"),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    async fn deploy(&self) -> Ran {
+        self.run(&["deploy", "--yes", "--bundle", self.bundle.to_str().expect("UTF-8")]).await
+    }
+
+    async fn status(&self, exit: i32) -> Vec<Value> {
+        let report = self.run(&["status", "-o", "json"]).await.expect(exit).json();
+        report["nodes"].as_array().expect("nodes").clone()
+    }
+
+    fn on(&self, node: &str, path: &str) -> PathBuf {
+        self.rack.dir.join("nodes").join(node).join(path)
+    }
+
+    fn model(&self, node: &str) -> PathBuf {
+        self.on(node, "opt/macluster/models/SmolLM2-135M")
+    }
+
+    /// Nothing reached beyond a node, and no process of any node is left.
+    async fn done(self) {
+        assert_eq!(self.rack.tripwire(), "", "something reached beyond a node");
+        let dir = self.rack.dir.clone();
+        self.rack.stop().await.expect("stops");
+        assert_eq!(processes(&dir), Vec::<String>::new());
+    }
+}
+
+/// Command lines of this machine's processes that name the folder and are not this test's own commands.
+fn processes(dir: &Path) -> Vec<String> {
+    let output = Command::new("/bin/ps").args(["-axo", "pid,command"]).output().expect("ps runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let own = |l: &&str| l.contains("macluster_inference") || l.contains("/bin/macluster agent");
+    text.lines().filter(|l| l.contains(&*dir.to_string_lossy())).filter(own).map(str::to_owned).collect()
+}
+
+fn pids(nodes: &[Value], key: &str) -> BTreeSet<u64> {
+    nodes.iter().map(|n| n[key].as_u64().unwrap_or_else(|| panic!("{key} in {n}"))).collect()
+}
+
+async fn ask(port: u16, question: &str) -> Value {
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("the endpoint answers");
+    let body = json!({"messages": [{"role": "user", "content": question}], "max_tokens": 20, "temperature": 0});
+    let (status, answer) =
+        macluster::remote::http::post_json(Box::new(stream), "127.0.0.1", "/v1/chat/completions", &body)
+            .await
+            .expect("an answer");
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+/// The inventory with its API elsewhere; gives the file and the port it had.
+fn with_api(inventory: &Path, port: u16) -> (PathBuf, u16) {
+    let text = std::fs::read_to_string(inventory).expect("readable");
+    let (before, after) = text.split_once("127.0.0.1:").expect("an API address");
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    let path = inventory.with_file_name("other.yaml");
+    let rest = after.strip_prefix(&digits).expect("digits");
+    std::fs::write(&path, format!("{before}127.0.0.1:{port}{rest}")).expect("written");
+    (path, digits.parse().expect("a port"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
+    let bench = Bench::of(3).await;
+    bench.status(10).await;
+    bench.run(&["logs", "studio-1"]).await.expect(10);
+
+    // The model is not whole everywhere: named before anything is touched.
+    let away = bench.model("studio-2").with_extension("away");
+    std::fs::rename(bench.model("studio-2"), &away).expect("moved");
+    let ran = bench.deploy().await.expect(9);
+    assert!(ran.stderr.contains("studio-2 (slot 2): there is no model folder"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("studio-1 (slot 1): there is"), "{}", ran.stderr);
+    std::fs::rename(&away, bench.model("studio-2")).expect("moved back");
+    let shard = bench.model("studio-3").join("model-00002-of-00004.safetensors");
+    let kept = shard.with_extension("kept");
+    std::fs::rename(&shard, &kept).expect("moved");
+    let ran = bench.deploy().await.expect(9);
+    let expected = "studio-3 (slot 3): ";
+    assert!(ran.stderr.contains(expected) && ran.stderr.contains("model-00002-of-00004.safetensors is missing"));
+    std::fs::rename(&kept, &shard).expect("moved back");
+    bench.status(10).await;
+    for node in ["studio-1", "studio-2", "studio-3"] {
+        assert!(!bench.on(node, "opt/macluster/staging").exists(), "{node}: nothing half-done is left");
+        assert!(!bench.on(node, "opt/macluster/etc.next").exists(), "{node}: nothing half-done is left");
+        assert!(!bench.on(node, "Library/LaunchDaemons/com.macluster.agent.plist").exists());
+    }
+
+    // The whole path.
+    let ran = bench.deploy().await.expect(0);
+    assert!(ran.stdout.contains("served by 3 ranks, backend ring"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("ring over the management network"), "a slow path is announced: {}", ran.stderr);
+    let nodes = bench.status(0).await;
+    assert_eq!(nodes.iter().map(|n| n["rank"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+    assert_eq!((pids(&nodes, "agent_pid").len(), pids(&nodes, "engine_pid").len()), (3, 3));
+    let api: u16 = nodes[0]["api"].as_str().and_then(|a| a.rsplit(':').next()?.parse().ok()).expect("an endpoint");
+    let answer = ask(api, "What is the capital of France? Answer in one sentence.").await;
+    assert!(answer["choices"][0]["message"]["content"].as_str().is_some_and(|t| t.contains("Paris")), "{answer}");
+    let log = bench.run(&["logs", "studio-2", "-n", "50"]).await.expect(0).stdout;
+    assert!(log.contains("\"event\": \"generated\"") && log.contains("\"rank\": 1"), "{log}");
+
+    // A deploy that fails before the switch touches nothing that runs.
+    std::fs::rename(&shard, &kept).expect("moved");
+    bench.deploy().await.expect(9);
+    std::fs::rename(&kept, &shard).expect("moved back");
+    assert_eq!(pids(&bench.status(0).await, "engine_pid"), pids(&nodes, "engine_pid"));
+
+    // One that fails after it brings the previous one back: its port is taken.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (other, old) = with_api(&bench.rack.inventory, taken.local_addr().expect("bound").port());
+    assert_eq!(old, api);
+    let ran = bench.run_with(&other, &["deploy", "--yes", "--bundle", bench.bundle.to_str().expect("UTF-8")]).await;
+    let ran = ran.expect(9);
+    assert!(ran.stderr.contains("Start the engines: studio-1 (slot 1): api-port"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("last lines of the engine's log on studio-1"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is running again"), "{}", ran.stderr);
+    let again = bench.status(0).await;
+    assert_eq!(again[0]["api"], nodes[0]["api"]);
+    assert!(pids(&again, "engine_pid").is_disjoint(&pids(&nodes, "engine_pid")));
+    ask(api, "Hello").await;
+
+    // kill -9 of one agent: its engine does not outlive it, and status says so.
+    let agent = again[1]["agent_pid"].as_i64().and_then(|p| i32::try_from(p).ok()).expect("a pid");
+    let agent = rustix::process::Pid::from_raw(agent).expect("a pid");
+    rustix::process::kill_process(agent, rustix::process::Signal::KILL).expect("killed");
+    let started = Instant::now();
+    while !processes(&bench.rack.dir.join("nodes/studio-2")).is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", processes(&bench.rack.dir));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let nodes = bench.status(6).await;
+    assert_eq!(nodes[1]["state"], "down");
+
+    // Stopping ends all, twice is fine, and the releases stay.
+    bench.run(&["stop"]).await.expect(0);
+    assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
+    let ran = bench.run(&["stop"]).await.expect(0);
+    assert_eq!(ran.stdout.matches("nothing ran").count(), 3, "{}", ran.stdout);
+    let nodes = bench.status(6).await;
+    assert!(nodes.iter().all(|n| n["state"] == "down" && n["release"].is_string()), "{nodes:?}");
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_world_size_that_does_not_divide_the_model_is_told_with_its_numbers() {
+    let bench = Bench::of(2).await;
+    let ran = bench.deploy().await.expect(9);
+    let message = &ran.stderr;
+    assert!(message.contains("does-not-split") && message.contains("studio-1"), "{message}");
+    assert!(message.contains('9') && message.contains('2') && message.contains("hint: "), "{message}");
+    bench.status(10).await;
+    assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
+    bench.done().await;
+}
