@@ -9,7 +9,7 @@
 //!
 //! `MLX_METAL_FAST_SYNCH` stays unset: it hangs GPUs (MLX's own documentation advises against it).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -270,13 +270,24 @@ impl<'a> Planner<'a> {
         self.finish_jaccl(Backend::JacclRing, Topology::Ring, &ring.nodes, &json!(matrix), true)
     }
 
+    /// One port for each rank on the management network: above its own agent's, or, where nodes share an address
+    /// and agents' ports stand too close, above the highest of all.
+    fn management_rows(&self) -> Result<Vec<Vec<SocketAddrV4>>, RankError> {
+        let addresses = self.nodes.iter().map(|n| self.management(n)).collect::<Result<Vec<_>, _>>()?;
+        let agents = self.nodes.iter().zip(&addresses).map(|(n, ip)| SocketAddrV4::new(*ip, n.agent_port));
+        let mut taken: BTreeSet<SocketAddrV4> = agents.collect();
+        let near = self.nodes.iter().zip(&addresses).map(|(n, ip)| socket(*ip, n, RING_PORT));
+        let near = near.collect::<Result<Vec<_>, _>>()?;
+        if near.iter().all(|s| taken.insert(*s)) {
+            return Ok(near.into_iter().map(|s| vec![s]).collect());
+        }
+        let Some(highest) = self.nodes.iter().max_by_key(|n| n.agent_port) else { return Ok(Vec::new()) };
+        (RING_PORT..).zip(&addresses).map(|(offset, ip)| Ok(vec![socket(*ip, highest, offset)?])).collect()
+    }
+
     fn ring(&self) -> Result<RankPlan, RankError> {
         if self.request.over == Over::Management {
-            let rows = self
-                .nodes
-                .iter()
-                .map(|n| Ok(vec![socket(self.management(n)?, n, RING_PORT)?]))
-                .collect::<Result<Vec<_>, RankError>>()?;
+            let rows = self.management_rows()?;
             self.reachable(&rows)?;
             return self.finish_ring(Topology::Management, &self.nodes, &rows);
         }
