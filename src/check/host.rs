@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Context;
 use super::say::{About, Row, Say, Trouble, at_machine, run, unknown};
-use crate::model::facts::OsVersion;
+use crate::model::facts::{FactError, OsVersion};
 use crate::model::hardware::Mac;
 use crate::model::{Category, NodeName, Verdict};
 
@@ -12,6 +12,7 @@ use crate::model::{Category, NodeName, Verdict};
 pub(super) const MACOS_MIN: (u32, u32) = (26, 2);
 
 pub(super) const CHECKS: &[Row] = &[
+    Row { id: "host.facts", category: Category::Host, title: "the Mac's own tools can be read", run: facts_readable },
     Row { id: "host.model-supported", category: Category::Host, title: "every node is a known Mac", run: model },
     Row { id: "host.distinct", category: Category::Host, title: "no Mac stands twice in the inventory", run: distinct },
     Row { id: "host.macos-min", category: Category::Host, title: "macOS is 26.2 or newer", run: macos_min },
@@ -22,6 +23,44 @@ pub(super) const CHECKS: &[Row] = &[
         run: macos_identical,
     },
 ];
+
+/// Tools whose silence leaves nearly everything unchecked. Without this, a node that prints garbage would only skip.
+fn facts_readable(ctx: &Context<'_>, say: &mut Say) {
+    for node in ctx.nodes() {
+        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+        let label = ctx.label(node);
+        let errors: Vec<&FactError> = [
+            facts.hardware.as_ref().err(),
+            facts.os.as_ref().err(),
+            facts.receptacles.as_ref().err(),
+            facts.hardware_ports.as_ref().err(),
+            facts.interfaces.as_ref().err(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if errors.is_empty() {
+            say.pass(About::Node(node), format!("the tools of {label} can be read"));
+            continue;
+        }
+        let mut tools: Vec<&str> = errors.iter().map(|e| e.tool.as_str()).collect();
+        tools.dedup();
+        let observed: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        say.trouble(
+            Verdict::Fail,
+            About::Node(node),
+            Trouble {
+                message: format!("{label} could not be checked: {} cannot be read", tools.join(", ")),
+                observed: observed.join("; "),
+                expected: "output in a known shape".to_owned(),
+                remedy: run([
+                    "macluster doctor   # once more: a busy Mac may have been too slow",
+                    "macluster snapshot rack.json   # it holds what was really printed",
+                ]),
+            },
+        );
+    }
+}
 
 fn model(ctx: &Context<'_>, say: &mut Say) {
     for node in ctx.nodes() {
@@ -206,8 +245,8 @@ fn macos_identical(ctx: &Context<'_>, say: &mut Say) {
                         describe(os),
                         describe(target.0)
                     ),
-                    observed: format!("{} ({})", os.version, os.build),
-                    expected: format!("{} ({}), as on {others}", target.0.version, target.0.build),
+                    observed: os.to_string(),
+                    expected: format!("{}, as on {others}", target.0),
                     remedy: at_machine([step]),
                 },
             );

@@ -4,7 +4,7 @@ use super::Context;
 use super::cabling::why_blind;
 use super::judge::Purpose;
 use super::rdma_link::no_links;
-use super::say::{About, Row, Say, Trouble, needs, run, unknown};
+use super::say::{About, Row, Say, Trouble, at_machine, needs, run, unknown};
 use crate::mesh::{Link, SeenBy};
 use crate::model::facts::Interface;
 use crate::model::hardware::Mac;
@@ -33,7 +33,7 @@ pub(super) const CHECKS: &[Row] = &[
 ];
 
 fn plan_and_apply() -> Remedy {
-    run(["macluster network plan", "macluster network apply"])
+    run(["macluster network plan", "macluster network apply --no-deadman"])
 }
 
 fn pool(ctx: &Context<'_>, say: &mut Say) {
@@ -225,10 +225,14 @@ fn judge_addresses(ctx: &Context<'_>, wanted: &Desired, link: &Link, verdict: Ve
             say.skip(About::End(link, &end.node), format!("not checked: ifconfig does not list {}", end.interface));
             continue;
         };
-        if has_address(found, end, prefix) {
+        if has_address(found, end, prefix) && found.up() && found.active != Some(false) {
             continue;
         }
         quiet = false;
+        if has_address(found, end, prefix) {
+            say.trouble(verdict, About::End(link, &end.node), carries_nothing(ctx, end, found));
+            continue;
+        }
         let bridges = ctx.snapshot.facts(&end.node).and_then(|f| f.interfaces.as_ref().ok()).into_iter().flatten();
         if found.inet.is_empty() && bridges.flat_map(|b| &b.members).any(|m| *m == end.interface) {
             say.skip(About::End(link, &end.node), needs("network.bridge", &end.node));
@@ -264,6 +268,27 @@ fn judge_addresses(ctx: &Context<'_>, wanted: &Desired, link: &Link, verdict: Ve
     }
     if quiet {
         say.pass(About::Link(link), format!("both ends are addressed ({})", network.network));
+    }
+}
+
+/// Addressed, yet nothing passes: switched off, or without carrier.
+fn carries_nothing(ctx: &Context<'_>, end: &NetworkEnd, found: &Interface) -> Trouble {
+    let label = ctx.label(&end.node);
+    let down = !found.up();
+    let (state, remedy) = if down {
+        ("down", plan_and_apply())
+    } else {
+        let place = ctx.place(&end.node, end.receptacle);
+        (
+            "without carrier",
+            at_machine([format!("reseat the cable at {place}"), "run macluster doctor again".to_owned()]),
+        )
+    };
+    Trouble {
+        message: format!("{} of {label} has its address but is {state}: nothing passes over this cable", end.interface),
+        observed: format!("{} is {state}", end.interface),
+        expected: "up, status: active".to_owned(),
+        remedy,
     }
 }
 

@@ -129,9 +129,10 @@ fn devices(ctx: &Context<'_>, say: &mut Say) {
             say.skip(about, why);
             continue;
         }
-        let listed = match &facts.rdma_devices {
-            Ok(listed) => listed,
-            Err(error) => {
+        let listed = match (&facts.rdma_devices, &facts.receptacles) {
+            (Ok(listed), Ok(_)) => listed,
+            // Without receptacles no cable of this node is known: nothing could be looked at.
+            (Err(error), _) | (_, Err(error)) => {
                 say.skip(about, unknown(error));
                 continue;
             }

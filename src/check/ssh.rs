@@ -87,12 +87,20 @@ fn host_key(ctx: &Context<'_>, say: &mut Say) {
                     message: format!("the host key of {label} cannot be trusted: {}", with_hint(failure)),
                     observed,
                     expected: "the host key that was recorded".to_owned(),
-                    remedy: at_machine([
+                    remedy: at_machine(if failure.message.contains("revoked") {
+                        [
+                            format!("at {label}, in Terminal, as root: remove /etc/ssh/ssh_host_*_key*, restart Remote Login"),
+                            "keep the @revoked line: the old key must never be accepted again".to_owned(),
+                            "run `macluster doctor` again and compare the new fingerprint at the Mac".to_owned(),
+                        ]
+                    } else {
+                        [
                         format!("at {label}, in Terminal: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"),
                         "compare the fingerprint with the offered one above; if they differ, somebody stands between"
                             .to_owned(),
                         "only if they are equal (the Mac was erased or replaced): remove the old line from the known hosts file and run `macluster doctor` again".to_owned(),
-                    ]),
+                        ]
+                    }),
                 },
             ),
         }

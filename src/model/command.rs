@@ -207,12 +207,17 @@ impl Output {
         };
         let stderr = self.err_text();
         let stdout = self.text();
-        let words = [&stderr, &stdout].into_iter().find_map(|t| t.lines().rev().find(|l| !l.trim().is_empty()));
+        let words = [&stderr, &stdout].into_iter().find_map(|t| t.lines().rev().find(|l| !decoration(l)));
         match words {
             Some(line) => format!("{how}: {}", printable(line.trim())),
             None => how,
         }
     }
+}
+
+/// Blank, or the carets by which fish underlines a mistake.
+fn decoration(line: &str) -> bool {
+    line.trim().chars().all(|c| matches!(c, '^' | '~' | ' '))
 }
 
 /// Makes text from a node safe for a terminal: control characters (escape sequences, bells, carriage returns,

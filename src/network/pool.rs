@@ -34,6 +34,13 @@ pub(super) fn receptacle_interfaces(facts: &NodeFacts) -> Option<BTreeSet<&str>>
 fn known(node: &NodeName, facts: &NodeFacts, pool: Ipv4Net) -> Option<Vec<Clash>> {
     let (interfaces, routes) = (facts.interfaces.as_ref().ok()?, facts.routes.as_ref().ok()?);
     let own = receptacle_interfaces(facts)?;
+    // A link network on an interface that no hardware port names: surely a link's, although nobody can say which.
+    let named = |interface: &str| facts.hardware_ports.iter().flatten().any(|p| p.device == interface);
+    let nameless_link = interfaces.iter().filter(|i| !named(&i.name)).flat_map(|i| &i.inet);
+    let all_named = facts.receptacles.iter().flatten().all(|r| interface_of(facts, r.id).is_some());
+    if !all_named && nameless_link.into_iter().any(|i| i.prefix == Some(30) && pool.contains(&i.address)) {
+        return None;
+    }
     let is_own = |interface: &str| own.contains(interface);
     let mut found: Vec<Clash> = Vec::new();
     let mut add = |interface: &str, network: Ipv4Net, what: String| {
