@@ -72,10 +72,11 @@ fn planned(inventory: &Inventory, snapshot: &Snapshot, playbooks: &Playbooks) ->
 }
 
 /// 7 when no node answered, 6 when some did not, else 0.
-fn reached(snapshot: &Snapshot) -> Exit {
-    match (snapshot.answered().count(), snapshot.nodes.len()) {
-        (answered, all) if answered == all => Exit::Ok,
-        (0, _) => Exit::NoNodeReachable,
+fn reached(inventory: &Inventory, snapshot: &Snapshot) -> Exit {
+    let answered = inventory.nodes.iter().filter(|n| snapshot.facts(&n.name).is_some()).count();
+    match answered {
+        all if all == inventory.nodes.len() => Exit::Ok,
+        0 => Exit::NoNodeReachable,
         _ => Exit::SomeNodesFailed,
     }
 }
@@ -90,7 +91,7 @@ async fn run_plan(opts: &PlanOpts, app: &App) -> Outcome {
     }
     let pending = opts.detailed_exitcode && !plan.changes.is_empty();
     Ok(Exit::worst([
-        reached(&snapshot),
+        reached(&inventory, &snapshot),
         if plan.blocked() { Exit::ChecksFailed } else { Exit::Ok },
         if pending { Exit::ChangesPending } else { Exit::Ok },
     ]))
@@ -123,7 +124,7 @@ async fn apply_on(opts: &ApplyOpts, app: &App, playbooks: &Playbooks, inventory:
         Format::Json if !opts.yes => app.printer.err(&shown),
         Format::Json => {}
     }
-    let mut exits = vec![reached(&snapshot)];
+    let mut exits = vec![reached(inventory, &snapshot)];
     if plan.blocked() {
         exits.push(Exit::ChecksFailed);
     }

@@ -148,7 +148,10 @@ fn usable_nodes<'a>(inventory: &'a Inventory, snapshot: &Snapshot, problems: &mu
     for node in &inventory.nodes {
         let name = &node.name;
         match snapshot.nodes.get(name).map(|r| &r.facts) {
-            None => {}
+            None => {
+                let message = format!("{}: not planned: the recording does not have it", inventory.label(name));
+                problems.push(Problem::new(ProblemKind::Unreachable, message).node(name));
+            }
             Some(Err(failure)) => {
                 let message = format!("{}: not planned: {}", inventory.label(name), failure.message);
                 let mut problem = Problem::new(ProblemKind::Unreachable, message).node(name);

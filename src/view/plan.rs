@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::model::command::printable;
 use crate::model::{Cmd, Inventory, Verdict};
-use crate::network::{Change, LinkNetwork, NetworkEnd, NetworkPlan, Problem, Symbol};
+use crate::network::{Change, LinkNetwork, NetworkEnd, NetworkPlan, Problem, ProblemKind, Symbol};
 use crate::phase::network::{Applied, LinkResult, Verified};
 use crate::view::Printer;
 
@@ -145,8 +145,13 @@ fn problems(out: &mut String, problems: &[Problem], printer: Printer) {
 fn closing(plan: &NetworkPlan) -> String {
     let mut out = String::from("\n");
     if plan.changes.is_empty() {
+        let silent = plan.problems.iter().any(|p| p.kind == ProblemKind::Unreachable);
         out.push_str(if plan.blocked() {
             "Nothing is planned until the failures above are resolved.\n"
+        } else if silent && plan.links.is_empty() {
+            "Nothing is planned: no link between two nodes that answered.\n"
+        } else if silent {
+            "No changes on the nodes that answered.\n"
         } else if plan.links.is_empty() {
             "No changes: there is no link to configure.\n"
         } else {
@@ -227,8 +232,14 @@ pub fn applied_human(applied: &[Applied], verified: &Verified, inventory: &Inven
     }
     problems(&mut out, &verified.problems, printer);
     out.push('\n');
-    let good = verified.links.iter().filter(|l| l.verdict == Verdict::Pass).count();
-    let _ = writeln!(out, "{good} of {} link networks are in place.", verified.links.len());
+    let count = |verdict| verified.links.iter().filter(|l| l.verdict == verdict).count();
+    let _ = write!(out, "{} of {} link networks are in place", count(Verdict::Pass), verified.links.len());
+    match count(Verdict::Skip) {
+        0 => out.push_str(".\n"),
+        n => {
+            let _ = writeln!(out, "; {n} could not be pinged.");
+        }
+    }
     printable_lines(&out, printer)
 }
 

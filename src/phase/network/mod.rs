@@ -1,6 +1,8 @@
 //! Applying a plan of link networks: commands on every node at once, then proof.
 
 mod apply;
+#[cfg(test)]
+mod fixture;
 mod prove;
 mod verify;
 

@@ -14,7 +14,7 @@ use crate::remote::SharedRemote;
 pub struct LinkResult {
     /// The link's network.
     pub network: LinkNetwork,
-    /// `pass` or `fail`.
+    /// `pass`, `fail`, or `skip` when nothing is wrong but ping could not be run.
     pub verdict: Verdict,
     /// What is wrong.
     pub failures: Vec<String>,
@@ -34,10 +34,10 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Everything is as it should be.
+    /// Nothing was found to be wrong.
     pub fn ok(&self) -> bool {
         self.nodes.is_empty()
-            && self.links.iter().all(|l| l.verdict == Verdict::Pass)
+            && self.links.iter().all(|l| l.verdict != Verdict::Fail)
             && !self.problems.iter().any(|p| p.verdict == Verdict::Fail)
     }
 }
@@ -171,15 +171,41 @@ pub async fn ping_all(verified: &mut Verified, remotes: &BTreeMap<NodeName, Shar
         [there, back].into_iter().filter_map(Result::err).collect::<Vec<_>>()
     });
     let found = futures::future::join_all(each).await;
-    for (link, failures) in verified.links.iter_mut().zip(found) {
-        link.failures.extend(failures);
+    for (link, unanswered) in verified.links.iter_mut().zip(found) {
+        let mut untold = false;
+        for trouble in unanswered {
+            match trouble {
+                Unanswered::Silent(why) => link.failures.push(why),
+                Unanswered::NotRun(why) => {
+                    untold = true;
+                    link.notes.push(why);
+                }
+            }
+        }
         link.judge();
+        if untold && link.verdict == Verdict::Pass {
+            link.verdict = Verdict::Skip;
+        }
     }
 }
 
-async fn ping(from: &NetworkEnd, to: &NetworkEnd, remotes: &BTreeMap<NodeName, SharedRemote>) -> Result<(), String> {
+/// Why a ping proves nothing.
+enum Unanswered {
+    /// Nothing came back.
+    Silent(String),
+    /// The node has no ping that we could run: nothing is known.
+    NotRun(String),
+}
+
+async fn ping(
+    from: &NetworkEnd,
+    to: &NetworkEnd,
+    remotes: &BTreeMap<NodeName, SharedRemote>,
+) -> Result<(), Unanswered> {
     let told = |why: String| format!("{} {}: ping to {}: {why}", from.node, from.interface, to.address);
-    let remote = remotes.get(&from.node).ok_or_else(|| told("no connection to this node".to_owned()))?;
+    let Some(remote) = remotes.get(&from.node) else {
+        return Err(Unanswered::Silent(told("no connection to this node".to_owned())));
+    };
     let (source, target) = (from.address.to_string(), to.address.to_string());
     // -b binds to the interface, so that an answer proves this cable and no other way.
     let args = ["-c", "2", "-t", "3", "-b", from.interface.as_str(), "-S", source.as_str(), target.as_str()];
@@ -187,8 +213,13 @@ async fn ping(from: &NetworkEnd, to: &NetworkEnd, remotes: &BTreeMap<NodeName, S
     match remote.exec(cmd).await {
         Ok(output) if output.ok() => Ok(()),
         // Exit 2: nothing came back.
-        Ok(output) if output.exit == Some(2) => Err(told("no answer".to_owned())),
-        Ok(output) => Err(told(output.describe())),
-        Err(e) => Err(told(e.to_string())),
+        Ok(output) if output.exit == Some(2) => Err(Unanswered::Silent(told("no answer".to_owned()))),
+        // 64: ping does not understand us; 126 and 127: the shell did not find or start it.
+        Ok(output) if matches!(output.exit, Some(64 | 126 | 127)) => Err(Unanswered::NotRun(told(output.describe()))),
+        Ok(output) => Err(Unanswered::Silent(told(output.describe()))),
+        Err(e) => Err(Unanswered::Silent(told(e.to_string()))),
     }
 }
+
+#[cfg(test)]
+mod tests;

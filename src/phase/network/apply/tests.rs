@@ -1,58 +1,10 @@
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
-
-use futures::future::BoxFuture;
+use std::sync::Arc;
 
 use super::*;
 use crate::event::silent;
 use crate::network::Symbol;
-use crate::remote::{Duplex, OnOutput, OnSent, Remote};
-
-/// Notes what it is asked to run; fails commands that contain a word.
-struct Scripted {
-    node: NodeName,
-    fails: &'static [&'static str],
-    lost: bool,
-    ran: Mutex<Vec<String>>,
-}
-
-impl Remote for Scripted {
-    fn node(&self) -> &NodeName {
-        &self.node
-    }
-    fn root(&self) -> &'static str {
-        ""
-    }
-    fn exec_with(
-        &self,
-        cmd: Cmd,
-        _: Option<OnSent>,
-        _: Option<OnOutput>,
-    ) -> BoxFuture<'_, Result<Output, RemoteError>> {
-        let line = cmd.display();
-        let fails = self.fails.iter().any(|word| line.contains(word));
-        self.ran.lock().expect("a lock").push(line);
-        let failed = Output { exit: Some(1), stderr: b"ifconfig: no".to_vec(), ..Output::default() };
-        let outcome = match (fails, self.lost) {
-            (true, true) => Err(RemoteError::Lost("reset by peer".to_owned())),
-            (true, false) => Ok(failed),
-            _ => Ok(Output { exit: Some(0), ..Output::default() }),
-        };
-        Box::pin(async move { outcome })
-    }
-    fn open_tcp(&self, _: &str, _: u16) -> BoxFuture<'_, Result<Box<dyn Duplex>, RemoteError>> {
-        Box::pin(async { Err(RemoteError::Refused("no".to_owned())) })
-    }
-    fn peer_address(&self) -> Option<IpAddr> {
-        None
-    }
-    fn user(&self) -> &'static str {
-        "admin"
-    }
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-}
+use crate::phase::network::fixture::Scripted;
+use crate::remote::Remote;
 
 fn change(node: &str, run: &str, undo: &[&str]) -> Change {
     let cmd = |text: &str| Cmd::write("/sbin/ifconfig", text.split(' '));
@@ -69,20 +21,25 @@ fn change(node: &str, run: &str, undo: &[&str]) -> Change {
     }
 }
 
+/// Fails commands that contain one of these words.
+fn failing(node: &str, words: &'static [&'static str], lost: bool) -> Arc<Scripted> {
+    Arc::new(Scripted::new(node, move |line| match (words.iter().any(|w| line.contains(w)), lost) {
+        (true, true) => Err(RemoteError::Lost("reset by peer".to_owned())),
+        (true, false) => Ok(Output { exit: Some(1), stderr: b"ifconfig: no".to_vec(), ..Output::default() }),
+        _ => Ok(Output { exit: Some(0), ..Output::default() }),
+    }))
+}
+
 async fn run_with(fails: &'static [&'static str], lost: bool) -> (Applied, Applied, Vec<String>) {
     let both = ["a", "b"].map(|node| {
         [change(node, "one", &["undo-one"]), change(node, "two", &[]), change(node, "three", &["undo-three"])]
     });
     let plan = NetworkPlan { changes: both.into_iter().flatten().collect(), ..NetworkPlan::default() };
-    let remote = |node: &str, fails| {
-        let node: NodeName = node.parse().expect("a name");
-        Arc::new(Scripted { node, fails, lost, ran: Mutex::default() })
-    };
-    let (a, b) = (remote("a", fails), remote("b", &[]));
+    let (a, b) = (failing("a", fails, lost), failing("b", &[], false));
     let shared: [SharedRemote; 2] = [Arc::clone(&a) as SharedRemote, b];
     let remotes = shared.into_iter().map(|r| (r.node().clone(), r)).collect();
     let mut applied = apply(&plan, &remotes, &silent()).await.into_iter();
-    let ran = a.ran.lock().expect("a lock").clone();
+    let ran = a.ran();
     (applied.next().expect("a"), applied.next().expect("b"), ran)
 }
 
@@ -123,10 +80,10 @@ async fn a_change_that_got_half_way_is_taken_back_too() {
     twofold.commands.push(Cmd::write("/sbin/ifconfig", ["half"]));
     let plan = NetworkPlan { changes: vec![twofold], ..NetworkPlan::default() };
     let a: NodeName = "a".parse().expect("a name");
-    let remote = Arc::new(Scripted { node: a.clone(), fails: &["half"], lost: false, ran: Mutex::default() });
+    let remote = failing("a", &["half"], false);
     let remotes = BTreeMap::from([(a, Arc::clone(&remote) as SharedRemote)]);
     let applied = apply(&plan, &remotes, &silent()).await;
-    assert_eq!(*remote.ran.lock().expect("a lock"), ["ifconfig one", "ifconfig half", "ifconfig undo-one"]);
+    assert_eq!(remote.ran(), ["ifconfig one", "ifconfig half", "ifconfig undo-one"]);
     assert_eq!(applied[0].failure.as_ref().map(|f| f.undone.len()), Some(1));
     assert_eq!(applied[0].done, 0);
 }
