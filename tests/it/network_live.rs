@@ -262,7 +262,6 @@ async fn a_node_that_cannot_be_read_is_left_alone() {
 /// Runs apply at a terminal of its own: `answer` is typed at the question, after `meanwhile`.
 fn at_a_terminal(dir: &Path, answer: &str, meanwhile: impl FnOnce()) -> (i32, String) {
     use std::io::{Read, Write};
-    use std::os::fd::OwnedFd;
 
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -270,11 +269,12 @@ fn at_a_terminal(dir: &Path, answer: &str, meanwhile: impl FnOnce()) -> (i32, St
     grantpt(&master).expect("granted");
     unlockpt(&master).expect("unlocked");
     let name = ptsname(&master, Vec::new()).expect("a name");
-    let side = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().expect("text")).expect("opens");
+    let ours = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let side = rustix::fs::open(name.as_c_str(), ours, rustix::fs::Mode::empty()).expect("opens");
     let mut child = crate::support::command(dir)
         .args(["network", "apply", "--no-deadman"])
-        .stdin(OwnedFd::from(side.try_clone().expect("a copy")))
-        .stderr(OwnedFd::from(side))
+        .stdin(side.try_clone().expect("a copy"))
+        .stderr(side)
         .stdout(std::process::Stdio::null())
         .spawn()
         .expect("the binary runs");
@@ -285,11 +285,11 @@ fn at_a_terminal(dir: &Path, answer: &str, meanwhile: impl FnOnce()) -> (i32, St
     // Reading ends with an error when the process has closed its side.
     while let Ok(n @ 1..) = terminal.read(&mut chunk) {
         said.extend_from_slice(&chunk[..n]);
-        if String::from_utf8_lossy(&said).contains("Only `yes` is accepted:") {
-            if let Some(meanwhile) = meanwhile.take() {
-                meanwhile();
-                terminal.write_all(format!("{answer}\n").as_bytes()).expect("typed");
-            }
+        if String::from_utf8_lossy(&said).contains("Only `yes` is accepted:")
+            && let Some(meanwhile) = meanwhile.take()
+        {
+            meanwhile();
+            terminal.write_all(format!("{answer}\n").as_bytes()).expect("typed");
         }
     }
     let status = child.wait().expect("ends").code().expect("a status");
