@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::app::App;
 use crate::exit::{Exit, Failure, Outcome};
-use child::Shell;
+use child::{Background, Shell};
 
 /// Options of `macluster demo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,17 +26,26 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         .prefix("macluster-demo-")
         .tempdir()
         .map_err(|e| cannot("make a temporary folder", &e))?;
+    let rack = Slot::default();
     let outcome = tokio::select! {
-        outcome = story(&opts, app, scratch.path()) => outcome,
+        outcome = story(&opts, app, scratch.path(), &rack) => outcome,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted; the simulated rack is gone")),
     };
-    // Children hold files below it: they are gone by now (the story owns them).
-    scratch.close().map_err(|e| cannot("remove the temporary folder", &e))?;
-    outcome
+    // However the story ended: the rack takes its agents and engines down, and only then may its folder go.
+    if let Some(sim) = rack.lock().await.take() {
+        sim.stop().await;
+    }
+    let removed = scratch.close().map_err(|e| cannot("remove the temporary folder", &e));
+    let exit = outcome?;
+    removed?;
+    Ok(exit)
 }
 
+/// The running rack, kept where it is found when the story breaks off.
+type Slot = tokio::sync::Mutex<Option<Background>>;
+
 /// The whole path. Each `shell.run` shows and runs one command of this binary and checks its exit status.
-async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
+async fn story(opts: &Opts, app: &App, scratch: &Path, slot: &Slot) -> Outcome {
     let cache = match &opts.cache {
         Some(dir) => std::path::absolute(dir).map_err(|e| cannot("use the cache folder", &e))?,
         None => crate::phase::bundle::cache_dir()?,
@@ -58,7 +67,9 @@ async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
     let args = ["sim", "--nodes", "3", "--dir", &rack, "--python", &python, "--model", &folder];
     let sim = shell.background(&args, &["--exit-with-stdin"]).await?;
     let inventory = Path::new(&rack).join("macluster.yaml");
-    shell.follow(&sim, &inventory).await?;
+    let followed = shell.follow(&sim, &inventory).await;
+    *slot.lock().await = Some(sim);
+    followed?;
     let shell = shell.in_folder(Path::new(&rack));
 
     shell.say("What is wrong with it? Doctor looks at everything and changes nothing.");
@@ -85,7 +96,6 @@ async fn story(opts: &Opts, app: &App, scratch: &Path) -> Outcome {
     tunnel.stop().await;
 
     shell.run(&["stop"], &[Exit::Ok]).await?;
-    sim.stop().await;
     Ok(Exit::Ok)
 }
 
