@@ -97,13 +97,13 @@ impl App {
 }
 
 /// Runs macluster with these arguments and gives the process exit status.
-pub fn main(args: Vec<OsString>) -> u8 {
+pub fn main(args: &[OsString]) -> u8 {
     let printer = Printer::detect();
     // The simulated userland: one binary under many names, as busybox does. Only `sim` makes such links.
-    if let Some(status) = crate::sim::multicall(&args) {
+    if let Some(status) = crate::sim::multicall(args) {
         return status;
     }
-    let cli = match Cli::try_parse_from(&args) {
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(macluster::app::main(std::env::args_os().collect()))
+    ExitCode::from(macluster::app::main(&std::env::args_os().collect::<Vec<_>>()))
 }

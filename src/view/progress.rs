@@ -73,11 +73,11 @@ impl Bars {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bar(&self, node: &Option<NodeName>, what: &str) -> ProgressBar {
-        let key = (node.clone(), what.to_owned());
+    fn bar(&self, node: Option<&NodeName>, what: &str) -> ProgressBar {
+        let key = (node.cloned(), what.to_owned());
         let mut running = self.running();
         let make = || {
-            let prefix = node.as_ref().map_or_else(String::new, |n| format!("{n:<12} "));
+            let prefix = node.map_or_else(String::new, |n| format!("{n:<12} "));
             let bar = self.all.add(ProgressBar::new_spinner());
             bar.set_style(spinner());
             bar.set_prefix(prefix);
@@ -103,10 +103,10 @@ impl Sink for Bars {
     fn emit(&self, event: Event) {
         match &event {
             Event::TaskStarted { node, what } => {
-                self.bar(node, what);
+                self.bar(node.as_ref(), what);
             }
             Event::Progress { node, what, done, total } => {
-                let bar = self.bar(node, what);
+                let bar = self.bar(node.as_ref(), what);
                 if *total > 0 && bar.length() != Some(*total) {
                     bar.set_style(counter());
                     bar.set_length(*total);

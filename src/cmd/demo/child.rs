@@ -68,7 +68,7 @@ impl Shell {
     pub(super) async fn run(&self, args: &[&str], good: &[Exit]) -> Result<(), Failure> {
         self.show("macluster", args);
         let status = self.command(&self.program, args).status().await.map_err(|e| cannot("start macluster", &e))?;
-        self.judge(args, status.code(), good)
+        Self::judge(args, status.code(), good)
     }
 
     /// Runs a command of this binary and gives its standard output, which is shown too.
@@ -80,13 +80,13 @@ impl Shell {
             .spawn()
             .map_err(|e| cannot("start macluster", &e))?;
         let output = child.wait_with_output().await.map_err(|e| cannot("run macluster", &e))?;
-        self.judge(args, output.status.code(), &[Exit::Ok])?;
+        Self::judge(args, output.status.code(), &[Exit::Ok])?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         self.printer.out(&text);
         Ok(text)
     }
 
-    fn judge(&self, args: &[&str], code: Option<i32>, good: &[Exit]) -> Result<(), Failure> {
+    fn judge(args: &[&str], code: Option<i32>, good: &[Exit]) -> Result<(), Failure> {
         if good.iter().any(|e| Some(i32::from(e.code())) == code) {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Shell {
     }
 
     /// Starts a command of this binary in the background; `hidden` arguments are not shown.
-    pub(super) async fn background(&self, args: &[&str], hidden: &[&str]) -> Result<Background, Failure> {
+    pub(super) fn background(&self, args: &[&str], hidden: &[&str]) -> Result<Background, Failure> {
         let words: Vec<String> = args.iter().map(|a| quote(a)).collect();
         self.printer.out(&format!("$ macluster {} &", words.join(" ")));
         let all: Vec<&str> = args.iter().chain(hidden).copied().collect();

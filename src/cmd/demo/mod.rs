@@ -65,7 +65,7 @@ async fn story(opts: &Opts, app: &App, scratch: &Path, slot: &Slot) -> Outcome {
     let folder = prepared.model.display().to_string();
     let rack = scratch.join("rack").display().to_string();
     let args = ["sim", "--nodes", "3", "--dir", &rack, "--python", &python, "--model", &folder];
-    let sim = shell.background(&args, &["--exit-with-stdin"]).await?;
+    let sim = shell.background(&args, &["--exit-with-stdin"])?;
     let inventory = Path::new(&rack).join("macluster.yaml");
     let followed = shell.follow(&sim, &inventory).await;
     *slot.lock().await = Some(sim);
@@ -89,7 +89,7 @@ async fn story(opts: &Opts, app: &App, scratch: &Path, slot: &Slot) -> Outcome {
     shell.run(&["status"], &[Exit::Ok]).await?;
 
     shell.say("Ask it, from the desk, through SSH.");
-    let tunnel = shell.background(&["tunnel", "--listen", "127.0.0.1:0"], &[]).await?;
+    let tunnel = shell.background(&["tunnel", "--listen", "127.0.0.1:0"], &[])?;
     let url = shell.first_url(&tunnel).await?;
     let answer = model::ask(&shell, &url, &opts.question).await?;
     app.printer.out(&format!("\n{answer}\n"));

@@ -60,7 +60,7 @@ pub async fn local_environment(bundle: &Path, python: &Path, cache: &Path) -> Re
             .to_vec();
     install.extend(["--python".to_owned(), text(&interpreter)]);
     // The manifest proves every wheel by hash already; its own list is what must be there, nothing else.
-    let files = manifest.files.iter().filter(|f| f.path.ends_with(".whl"));
+    let files = manifest.files.iter().filter(|f| Path::new(&f.path).extension().is_some_and(|e| e == "whl"));
     install.extend(files.filter_map(|f| Some(text(&wheels.join(Path::new(&f.path).file_name()?)))));
     run(&uv, &install).await?;
     std::fs::write(&complete, "").map_err(|e| failed(format!("cannot write {}: {e}", complete.display())))?;

@@ -4,7 +4,6 @@ use super::*;
 use crate::event::silent;
 use crate::network::Symbol;
 use crate::phase::network::fixture::Scripted;
-use crate::remote::Remote;
 
 fn change(node: &str, run: &str, undo: &[&str]) -> Change {
     let cmd = |text: &str| Cmd::write("/sbin/ifconfig", text.split(' '));
