@@ -10,7 +10,6 @@ mod checks;
 mod collect;
 mod deploy;
 mod demo;
-mod deploy;
 mod docs;
 mod doctor;
 mod floors;
