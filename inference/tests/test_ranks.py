@@ -148,6 +148,19 @@ def test_a_taken_port_is_found_before_the_barrier(tiny: Path, tmp_path: Path) ->
     assert not rack[0].all("armed")
 
 
+def test_a_link_port_that_is_taken_is_a_failed_join(tiny: Path, tmp_path: Path) -> None:
+    with cluster(tmp_path, tiny, 2, ranks=[0]) as rack, socket.socket() as other:
+        rack[0].wait_for("armed")
+        host, _, port = json.loads((tmp_path / "hostfile.json").read_text())[0][0].partition(":")
+        other.bind((host, int(port)))
+        other.listen()
+        rack[0].go()
+        assert rack[0].wait() == 5
+        error = rack[0].all("error")[0]
+    assert error["kind"] == "join-failed"
+    assert "backend ring: [ring] Couldn't bind socket" in error["message"]
+
+
 def test_a_backend_this_mlx_does_not_have(tiny: Path, tmp_path: Path) -> None:
     with cluster(tmp_path, tiny, 2, ranks=[0], mlx_backend="jaccl", backend="jaccl") as rack:
         rack[0].wait_for("armed")
