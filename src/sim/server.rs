@@ -1,6 +1,6 @@
 //! One node's SSH server on loopback: public key only, `exec` only, ten sessions per connection.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -254,29 +254,14 @@ impl Handler for Client {
 async fn run(work: Arc<Session>, line: String, channel: Channel<Msg>, slot: Slot, handle: russh::server::Handle) {
     let id = channel.id();
     let (mut incoming, outgoing) = channel.split();
-    let (feed, queue) = mpsc::channel::<Vec<u8>>(256);
+    let (feed, queue) = mpsc::channel::<Vec<u8>>(64);
     let (output, mut chunks) = mpsc::channel::<exec::Chunk>(16);
     // The client closed the channel or went away.
     let gone = CancellationToken::new();
     let left = gone.clone();
     let closed = gone.clone();
     let reader = tokio::spawn(async move {
-        let mut feed = Some(feed);
-        while let Some(message) = incoming.wait().await {
-            match message {
-                ChannelMsg::Data { data } => {
-                    if let Some(open) = &feed
-                        && open.send(data.to_vec()).await.is_err()
-                    {
-                        // The command does not read (any more): the rest is dropped, as into a closed pipe.
-                        feed = None;
-                    }
-                }
-                ChannelMsg::Eof => feed = None,
-                ChannelMsg::Close => break,
-                _ => {}
-            }
-        }
+        receive(&mut incoming, feed).await;
         left.cancel();
     });
     let writer = tokio::spawn(async move {
@@ -303,6 +288,57 @@ async fn run(work: Arc<Session>, line: String, channel: Channel<Msg>, slot: Slot
     let _ = handle.close(id).await;
     drop(slot);
     reader.abort();
+}
+
+/// Chunks of input that may wait for a command that does not read before the connection is slowed down.
+const WAITING: usize = 256;
+
+/// Hands a channel's input on until the channel closes.
+///
+/// russh delivers to all channels of a connection from one loop, which must not be held: a command that cannot write
+/// because the client's window is used up would wait for a message that this loop alone can bring. So a reader that
+/// lags slows the loop down, but never stops it.
+async fn receive(incoming: &mut russh::ChannelReadHalf, feed: mpsc::Sender<Vec<u8>>) {
+    let mut feed = Some(feed);
+    let mut waiting = VecDeque::new();
+    let mut ended = false;
+    loop {
+        if ended && waiting.is_empty() {
+            feed = None;
+        }
+        let sender = feed.clone().filter(|_| !waiting.is_empty());
+        let room = async {
+            match sender {
+                Some(sender) => sender.reserve_owned().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            permit = room => match (permit, waiting.pop_front()) {
+                (Ok(permit), Some(chunk)) => drop(permit.send(chunk)),
+                // The command does not read any more: the rest is dropped, as into a closed pipe.
+                _ => {
+                    feed = None;
+                    waiting.clear();
+                }
+            },
+            message = next(incoming, waiting.len() >= WAITING) => match message {
+                Some(ChannelMsg::Data { data }) if feed.is_some() => waiting.push_back(data.to_vec()),
+                Some(ChannelMsg::Eof) => ended = true,
+                Some(ChannelMsg::Close) | None => return,
+                Some(_) => {}
+            },
+        }
+    }
+}
+
+/// The next message; later when enough is waiting already.
+async fn next(incoming: &mut russh::ChannelReadHalf, slowly: bool) -> Option<ChannelMsg> {
+    if slowly {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    incoming.wait().await
 }
 
 fn signal(number: i32) -> Sig {

@@ -149,3 +149,35 @@ async fn a_model_is_laid_into_every_node_and_never_changed_at_its_source() {
     assert_ne!(std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777, 0o600);
     rack.stop().await.expect("stops");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn input_and_output_larger_than_every_buffer_do_not_hold_each_other_up() {
+    let rack = rack().nodes(1).start().await.expect("a rack");
+    let client = Client::connect(&rack, &rack.nodes[0]).await;
+    let text = "0123456789 abcdef\n".repeat(1 << 20);
+    let channel = client.handle().channel_open_session().await.expect("a channel");
+    channel.exec(true, "cat").await.expect("sent");
+    let (mut incoming, outgoing) = channel.split();
+    tokio::time::timeout(Duration::from_secs(60), async {
+        let send = async {
+            outgoing.data(text.as_bytes()).await.expect("sent");
+            outgoing.eof().await.expect("sent");
+        };
+        // Read late, after a whole other login, so that windows and buffers fill on the way.
+        let receive = async {
+            Client::connect(&rack, &rack.nodes[0]).await.exec("sw_vers").await.expect(0);
+            let mut back = 0;
+            while let Some(message) = incoming.wait().await {
+                if let ChannelMsg::Data { data } = message {
+                    back += data.len();
+                }
+            }
+            back
+        };
+        let ((), back) = tokio::join!(send, receive);
+        assert_eq!(back, text.len());
+    })
+    .await
+    .expect("it never ended");
+    rack.stop().await.expect("stops");
+}
