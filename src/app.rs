@@ -110,7 +110,9 @@ pub fn main(args: &[OsString]) -> u8 {
             return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
         }
     };
-    match run(cli, printer) {
+    let outcome = run(cli, printer);
+    crate::view::prompt::restore_terminal();
+    match outcome {
         Ok(exit) => exit.code(),
         Err(failure) => {
             printer.failure(&failure);

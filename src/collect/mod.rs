@@ -79,7 +79,8 @@ async fn ask(remote: &dyn Remote, probe: &Probe) -> Result<Output, RemoteError> 
         .map(|arg| if arg.starts_with('/') { Paths::rooted(remote.root(), arg) } else { (*arg).to_owned() });
     let mut cmd = Cmd::read(probe.program, args).timeout(probe.timeout).sudo(probe.sudo);
     cmd.max_output = MAX_OUTPUT;
-    remote.exec(cmd).await
+    // A transcript is what was really printed; the reader of facts knows how to take the noise off.
+    remote.exec(cmd.raw()).await
 }
 
 fn transcript(probe: &Probe, result: Result<Output, RemoteError>) -> Transcript {

@@ -62,6 +62,8 @@ pub struct Cmd {
     pub secret: bool,
     /// Bytes kept of each output stream; what is beyond is dropped and `Output::truncated` set.
     pub max_output: usize,
+    /// Output as it comes, with whatever the login shell prints before it. Otherwise that is taken off.
+    pub raw: bool,
 }
 
 /// Default limit of one command.
@@ -90,6 +92,7 @@ impl Cmd {
             timeout: DEFAULT_TIMEOUT,
             secret: false,
             max_output: DEFAULT_MAX_OUTPUT,
+            raw: false,
         }
     }
 
@@ -111,6 +114,13 @@ impl Cmd {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// With what the login shell prints before.
+    #[must_use]
+    pub fn raw(mut self) -> Self {
+        self.raw = true;
         self
     }
 

@@ -148,7 +148,7 @@ impl Run<'_> {
             self.events.emit(Event::Warning { node: Some(node.name.clone()), text });
         }
         let through = self.through(&target.jumps, index / NODES_PER_JUMP).await?;
-        let session = Session::connect(&target, through, &self.policy, &self.keys, self.around.connect_limit).await?;
+        let session = Session::connect(&target, through, &self.policy, &self.keys, self.around.waits).await?;
         let root = node.root.as_deref().unwrap_or(&self.inventory.paths.root);
         let remote = SshRemote::new(node.name.clone(), root, target.user.clone(), session, self.passwords.clone());
         Ok(Arc::new(Gated::new(Arc::new(remote), self.access)))
@@ -165,7 +165,7 @@ impl Run<'_> {
             let before = through.clone();
             let session = cell
                 .get_or_init(|| async {
-                    Session::connect(hop, before, &self.policy, &self.keys, self.around.connect_limit)
+                    Session::connect(hop, before, &self.policy, &self.keys, self.around.waits)
                         .await
                         .map(Arc::new)
                         .map_err(|e| ConnectError {

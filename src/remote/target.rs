@@ -17,11 +17,26 @@ pub struct Surroundings {
     pub agent: Option<PathBuf>,
     /// `/etc/ssh/ssh_known_hosts` and its like.
     pub global_known_hosts: Vec<PathBuf>,
-    /// For one host: TCP, key exchange and login together; questions to the person are not counted.
-    pub connect_limit: Duration,
+    /// Limits of a connection.
+    pub waits: Waits,
     /// `~/.ssh/config`; empty with `ssh.use_config: false`.
     config: SshConfig,
     use_config: bool,
+}
+
+/// How long a connection is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// TCP, key exchange and login together; questions to the person are not counted.
+    pub connect: Duration,
+    /// Without any word from the node for this long, it is asked for one; after three times it is lost.
+    pub keepalive: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Waits { connect: Duration::from_secs(10), keepalive: Duration::from_secs(15) }
+    }
 }
 
 impl Surroundings {
@@ -44,7 +59,7 @@ impl Surroundings {
             user,
             agent: agent.filter(|_| use_config),
             global_known_hosts: global,
-            connect_limit: Duration::from_secs(10),
+            waits: Waits::default(),
             config,
             use_config,
         }

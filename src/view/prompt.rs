@@ -1,11 +1,31 @@
 //! Questions at the terminal.
 
 use std::io::{BufRead, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::event::Events;
 use crate::model::command::printable;
 use crate::remote::Prompt;
 use crate::view::Printer;
+
+/// How the terminal was before it was told not to echo.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+fn remember_terminal() {
+    let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+    if before.is_none() {
+        *before = tcgetattr(std::io::stdin()).ok();
+    }
+}
+
+/// Lets the terminal echo again: an interrupt during a question ends the process while the question still waits.
+pub fn restore_terminal() {
+    if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
+    }
+}
 
 /// The terminal of this process. Without one (a pipe, CI), nothing is asked.
 pub struct Terminal {
@@ -45,6 +65,7 @@ impl Prompt for Terminal {
             return None;
         }
         let mut answer = None;
+        remember_terminal();
         self.events.quietly(&mut || answer = rpassword::prompt_password(printable(question)).ok());
         answer
     }

@@ -93,8 +93,10 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct KnownHosts {
     entries: Vec<(Place, Entry)>,
-    /// Files that exist but cannot be read, and lines that could not be understood: remarks for the person.
+    /// Lines that could not be understood: remarks for the person.
     pub notes: Vec<String>,
+    /// Files that exist but cannot be read, and why.
+    pub unreadable: Vec<String>,
 }
 
 /// The name under which `known_hosts` lists a host: `host`, or `[host]:port` unless the port is 22.
@@ -111,7 +113,7 @@ impl KnownHosts {
             match std::fs::read(file) {
                 Ok(bytes) => all.add(file, &String::from_utf8_lossy(&bytes)),
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => all.notes.push(format!("cannot read {}: {e}", file.display())),
+                Err(e) => all.unreadable.push(format!("cannot read {}: {e}", file.display())),
             }
         }
         all

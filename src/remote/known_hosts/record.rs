@@ -40,11 +40,13 @@ pub fn record(file: &Path, host: &str, port: u16, key: &HostKey) -> io::Result<(
     let gap = if ends_open(&mut handle)? { "\n" } else { "" };
     let line = format!("{gap}{} {} {}\n", listed_name(host, port), key.kind, STANDARD.encode(&key.blob));
     let before = handle.metadata()?.len();
-    if let Err(e) = handle.write_all(line.as_bytes()).and_then(|()| handle.sync_data()) {
+    if let Err(e) = handle.write_all(line.as_bytes()) {
         // A full disk must not leave half a line that the next append would complete to nonsense.
         let _ = handle.set_len(before);
         return Err(e);
     }
+    // Devices (`UserKnownHostsFile /dev/null`) cannot be synchronised; the line is written all the same.
+    let _ = handle.sync_data();
     Ok(())
 }
 

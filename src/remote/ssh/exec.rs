@@ -8,6 +8,7 @@ use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use super::noise::{Noise, Skip};
 use super::say;
 use super::session::Session;
 use super::stdin::{FeedError, feed};
@@ -44,6 +45,8 @@ pub(super) struct Password {
 pub(super) struct Watch {
     pub(super) on_sent: Option<OnSent>,
     pub(super) on_output: Option<OnOutput>,
+    /// Taken off the beginning of both streams.
+    pub(super) noise: Noise,
 }
 
 /// Runs it to its end.
@@ -137,7 +140,7 @@ async fn talk(
     to.exec(true, job.line.as_bytes()).await.map_err(lost)?;
 
     let asked = Notify::new();
-    let Watch { on_sent, on_output } = watch;
+    let Watch { on_sent, on_output, noise } = watch;
     let writing = async {
         if let Some(password) = &job.password {
             let _ = timeout(PROMPT_GRACE, asked.notified()).await;
@@ -149,7 +152,7 @@ async fn talk(
     };
     tokio::pin!(writing);
     let mut written = false;
-    let mut gathered = Gathered::new(job.max_output, on_output.as_mut());
+    let mut gathered = Gathered::new(job.max_output, on_output.as_mut(), noise);
     let mut asked_times = 0;
     let mut give_up: Option<Instant> = None;
     loop {
@@ -160,7 +163,7 @@ async fn talk(
                     return Err(RemoteError::Local(why));
                 }
             }
-            () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => return Ok(gathered.output),
+            () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => return Ok(gathered.done()),
             message = from.wait() => match message {
                 Some(ChannelMsg::Data { data }) => gathered.stdout(&data),
                 Some(ChannelMsg::ExtendedData { data, ext: 1 }) => {
@@ -187,8 +190,8 @@ async fn talk(
                     gathered.output.signal = Some(signal(&signal_name));
                     gathered.stderr(error_message.as_bytes());
                 }
-                Some(ChannelMsg::Close) => return Ok(gathered.output),
-                None if gathered.ended() => return Ok(gathered.output),
+                Some(ChannelMsg::Close) => return Ok(gathered.done()),
+                None if gathered.ended() => return Ok(gathered.done()),
                 None => return Err(RemoteError::Lost(session.end())),
                 Some(_) => {}
             }
@@ -215,11 +218,19 @@ struct Gathered<'a> {
     output: Output,
     cap: usize,
     on_output: Option<&'a mut OnOutput>,
+    skip_stdout: Skip,
+    skip_stderr: Skip,
 }
 
 impl<'a> Gathered<'a> {
-    fn new(cap: usize, on_output: Option<&'a mut OnOutput>) -> Self {
-        Gathered { output: Output::default(), cap, on_output }
+    fn new(cap: usize, on_output: Option<&'a mut OnOutput>, noise: &Noise) -> Self {
+        Gathered {
+            output: Output::default(),
+            cap,
+            on_output,
+            skip_stdout: Skip::new(Arc::clone(&noise.stdout)),
+            skip_stderr: Skip::new(Arc::clone(&noise.stderr)),
+        }
     }
 
     fn ended(&self) -> bool {
@@ -227,15 +238,27 @@ impl<'a> Gathered<'a> {
     }
 
     fn stdout(&mut self, data: &[u8]) {
-        if let Some(on_output) = &mut self.on_output {
-            on_output(data);
-        } else {
-            self.output.truncated |= keep(&mut self.output.stdout, data, self.cap);
-        }
+        let Gathered { output, cap, on_output, skip_stdout, .. } = self;
+        skip_stdout.pass(data, |data| match on_output {
+            Some(on_output) => on_output(data),
+            None => output.truncated |= keep(&mut output.stdout, data, *cap),
+        });
     }
 
     fn stderr(&mut self, data: &[u8]) {
-        self.output.truncated |= keep(&mut self.output.stderr, data, self.cap);
+        let Gathered { output, cap, skip_stderr, .. } = self;
+        skip_stderr.pass(data, |data| output.truncated |= keep(&mut output.stderr, data, *cap));
+    }
+
+    /// All there is, once nothing more comes.
+    fn done(mut self) -> Output {
+        let Gathered { output, cap, on_output, skip_stdout, skip_stderr } = &mut self;
+        skip_stdout.end(|data| match on_output {
+            Some(on_output) => on_output(data),
+            None => output.truncated |= keep(&mut output.stdout, data, *cap),
+        });
+        skip_stderr.end(|data| output.truncated |= keep(&mut output.stderr, data, *cap));
+        self.output
     }
 
     /// How often a password was asked for: by our own words, or by those of a sudo that insists on its own.

@@ -80,12 +80,16 @@ impl HostKeyPolicy {
     ) -> Result<(), ConnectError> {
         let (host, port) = &target.listed;
         let name = listed_name(host, *port);
-        let note = match files.authority(host, *port) {
+        let mut note = match files.authority(host, *port) {
             Some(place) => {
                 format!(" ({place} trusts a certificate authority, but host certificates are not supported)")
             }
             None => String::new(),
         };
+        for why in &files.unreadable {
+            // It may well be known there.
+            note = format!("{note} ({why})");
+        }
         if self.accept_new {
             self.remember(target, key).await;
             return Ok(());

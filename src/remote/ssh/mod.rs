@@ -4,6 +4,7 @@ mod auth;
 mod exec;
 mod forward;
 mod host_key;
+mod noise;
 mod program;
 mod say;
 mod session;
@@ -31,6 +32,7 @@ pub(crate) struct SshRemote {
     user: String,
     session: Arc<Session>,
     programs: Programs,
+    ear: noise::Ear,
     passwords: SudoPassword,
     sudo: sudo::NodeSudo,
 }
@@ -42,6 +44,7 @@ impl SshRemote {
             user,
             session: Arc::new(session),
             programs: Programs::new(root),
+            ear: noise::Ear::default(),
             passwords,
             sudo: sudo::NodeSudo::default(),
         }
@@ -74,7 +77,9 @@ impl Remote for SshRemote {
         on_output: Option<OnOutput>,
     ) -> BoxFuture<'_, Result<Output, RemoteError>> {
         async move {
-            let mut watch = Watch { on_sent, on_output };
+            let noise =
+                if cmd.raw { noise::Noise::default() } else { self.ear.noise(&self.session, &self.programs).await };
+            let mut watch = Watch { on_sent, on_output, noise };
             // Root needs no sudo, and a Mac's root login has none to ask.
             if cmd.sudo && self.user != "root" {
                 self.exec_as_root(&cmd, &mut watch).await

@@ -112,7 +112,7 @@ fn hung_up(at: &str) -> ConnectError {
 /// What broke a connection.
 pub(super) fn broken(e: &russh::Error) -> String {
     match e {
-        russh::Error::KeepaliveTimeout => "no sign of life for 45 s".to_owned(),
+        russh::Error::KeepaliveTimeout => "no sign of life for too long".to_owned(),
         russh::Error::Disconnect | russh::Error::HUP => "the node closed it".to_owned(),
         russh::Error::IO(e) if HANG_UPS.contains(&e.kind()) => "the node closed it".to_owned(),
         russh::Error::ChannelOpenFailure(why) => match why {

@@ -16,11 +16,9 @@ use super::{auth, say};
 use crate::model::FailureKind;
 use crate::remote::keys::KeyRing;
 use crate::remote::prompt::Limit;
-use crate::remote::target::Target;
+use crate::remote::target::{Target, Waits};
 use crate::remote::{ConnectError, Duplex};
 
-/// Without any word from the server for this long, it is asked for one; after three unanswered, it is lost.
-const KEEPALIVE: Duration = Duration::from_secs(15);
 /// OpenSSH's sshd allows 10 (`MaxSessions`); channels that are just closing still count there.
 const CHANNELS: usize = 8;
 
@@ -73,11 +71,12 @@ impl Session {
         through: Option<Arc<Session>>,
         policy: &HostKeyPolicy,
         keys: &KeyRing,
-        at_most: Duration,
+        waits: Waits,
     ) -> Result<Self, ConnectError> {
+        let at_most = waits.connect;
         let limit = Limit::default();
         let stage = Stage::default();
-        let work = Self::attempt(target, through, policy, keys, &limit, &stage);
+        let work = Self::attempt(target, through, policy, keys, waits, &limit, &stage);
         match limit.run(at_most, work).await {
             Some(result) => result,
             None => Err(say::silent(target, at_most, &stage)),
@@ -89,6 +88,7 @@ impl Session {
         through: Option<Arc<Session>>,
         policy: &HostKeyPolicy,
         keys: &KeyRing,
+        waits: Waits,
         limit: &Limit,
         stage: &Stage,
     ) -> Result<Self, ConnectError> {
@@ -108,7 +108,7 @@ impl Session {
             gone: gone.clone(),
             accepted: false,
         };
-        let config = Arc::new(config(&host_key::known_types(target)));
+        let config = Arc::new(config(&host_key::known_types(target), waits.keepalive));
         let mut handle = match client::connect_stream(config, stream, client).await {
             Ok(handle) => handle,
             Err(Trouble::HostKey(refusal)) => return Err(*refusal),
@@ -162,7 +162,7 @@ async fn dial(target: &Target) -> Result<(TcpStream, SocketAddr), ConnectError> 
 }
 
 /// Host key algorithms with those of known keys first, so that a host is not refused for offering another one.
-fn config(known: &[String]) -> client::Config {
+fn config(known: &[String], keepalive: Duration) -> client::Config {
     let mut preferred = russh::Preferred::DEFAULT;
     // `ssh-rsa` (SHA-1 signatures) is left out on purpose, as OpenSSH does since 8.8.
     let mut order = vec![
@@ -177,8 +177,9 @@ fn config(known: &[String]) -> client::Config {
     preferred.key = order.into();
     client::Config {
         preferred,
-        keepalive_interval: Some(KEEPALIVE),
-        keepalive_max: 3,
+        keepalive_interval: Some(keepalive),
+        // Lost at the third interval without a word.
+        keepalive_max: 2,
         nodelay: true,
         ..client::Config::default()
     }

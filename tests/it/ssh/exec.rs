@@ -221,6 +221,21 @@ async fn a_server_that_dies_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_node_that_hangs_is_noticed_without_a_word() {
+    let Some(sshd) = Sshd::start("a_node_that_hangs_is_noticed", &["ed25519"], "") else { return };
+    let inventory = inventory(sshd.dir.path(), &[sshd.port], &own_key(&sshd));
+    let mut around = around(sshd.dir.path(), false);
+    around.waits.keepalive = Duration::from_millis(300);
+    let remote = reach(&inventory, &options(true), &around).await.expect("connected");
+    assert!(remote.exec(sh("true")).await.expect("it runs").ok());
+    sshd.freeze_connections();
+    let start = Instant::now();
+    let error = remote.exec(sh("true").timeout(Duration::from_secs(30))).await.expect_err("nobody answers");
+    assert!(matches!(&error, RemoteError::Lost(why) if why.contains("no sign of life")), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn a_read_only_fleet_sends_no_write() {
     let Some(sshd) = Sshd::start("a_read_only_fleet_sends_no_write", &["ed25519"], "") else { return };
     let inventory = inventory(sshd.dir.path(), &[sshd.port], &own_key(&sshd));
@@ -249,4 +264,23 @@ async fn a_program_elsewhere_is_found_once_through_the_path() {
         "names the path that is expected: {}",
         output.err_text()
     );
+}
+
+#[tokio::test]
+async fn a_greeting_of_the_login_shell_is_not_taken_for_output() {
+    let greeting = "ForceCommand echo 'Welcome'; echo 'mind the step' >&2; eval \"$SSH_ORIGINAL_COMMAND\"";
+    let Some(sshd) = Sshd::start("a_greeting_of_the_login_shell", &["ed25519"], greeting) else { return };
+    let remote = connect(&sshd).await;
+    let output = remote.exec(sh("echo out; echo err >&2")).await.expect("it runs");
+    assert_eq!((output.text().as_str(), output.err_text().as_str()), ("out\n", "err\n"));
+    // The command's own words, however alike.
+    assert_eq!(remote.exec(sh("echo Welcome")).await.expect("it runs").text(), "Welcome\n");
+    assert_eq!(remote.exec(sh("true")).await.expect("it runs").text(), "");
+    let raw = remote.exec(sh("echo out").raw()).await.expect("it runs");
+    assert_eq!((raw.text().as_str(), raw.err_text().as_str()), ("Welcome\nout\n", "mind the step\n"));
+    let streamed = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&streamed);
+    let on_output = Box::new(move |chunk: &[u8]| seen.lock().expect("not poisoned").extend_from_slice(chunk));
+    remote.exec_with(sh("echo a; sleep 0.1; echo b"), None, Some(on_output)).await.expect("it runs");
+    assert_eq!(*streamed.lock().expect("not poisoned"), b"a\nb\n");
 }

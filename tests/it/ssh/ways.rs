@@ -148,7 +148,7 @@ async fn unreachable_nodes_are_told_apart_and_do_not_keep_the_others() {
     nowhere.host = "no-such-mac.invalid".to_owned();
     inventory.nodes.push(nowhere);
     let mut around = around(sshd.dir.path(), false);
-    around.connect_limit = Duration::from_secs(2);
+    around.waits.connect = Duration::from_secs(2);
     let start = Instant::now();
     let fleet = Fleet::connect_in(&inventory, &options(true), &silent(), &around).await;
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());

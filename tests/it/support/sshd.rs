@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,10 +121,21 @@ impl Sshd {
         self.children.lock().expect("not poisoned").len()
     }
 
+    /// Makes every connection's server process hold still, as a node that hangs; the drop ends them.
+    pub(crate) fn freeze_connections(&self) {
+        for child in self.children.lock().expect("not poisoned").iter() {
+            let group = rustix::process::Pid::from_child(child);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::STOP);
+        }
+    }
+
     /// Ends every connection's server process, as a crash would.
     pub(crate) fn kill_connections(&self) {
         for child in self.children.lock().expect("not poisoned").iter_mut() {
-            let _ = child.kill();
+            if matches!(child.try_wait(), Ok(None)) {
+                let group = rustix::process::Pid::from_child(child);
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
             let _ = child.wait();
         }
     }
@@ -135,6 +147,8 @@ fn serve(sshd: &Path, config: &Path, log: &Path, stream: TcpStream) -> Child {
     Command::new(sshd)
         .args(["-i", "-e", "-f"])
         .arg(config)
+        // A group of its own, so that a test can stop all of one connection's processes; commands leave it.
+        .process_group(0)
         .stdin(Stdio::from(OwnedFd::from(input)))
         .stdout(Stdio::from(OwnedFd::from(stream)))
         .stderr(Stdio::from(log))
