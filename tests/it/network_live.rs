@@ -236,7 +236,7 @@ async fn a_session_on_the_bridge_is_refused_from_a_recording_too() {
 async fn a_clash_is_named_and_nothing_happens() {
     let rack = rack().nodes(2).start().await.expect("a rack");
     let text = std::fs::read_to_string(&rack.inventory).expect("readable");
-    let own = rack.nodes[0].node.load().expect("a state").interface("en0").expect("Ethernet").inet[0].clone();
+    let own = rack.nodes[0].node.load().expect("a state").interface("en0").expect("Ethernet").inet[0];
     let pool = ipnet::Ipv4Net::new(own.address, own.prefix).expect("a network").trunc();
     std::fs::write(&rack.inventory, format!("{text}network: {{ pool: {pool} }}\n")).expect("written");
     let before = states(&rack);
