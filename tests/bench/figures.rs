@@ -1,4 +1,5 @@
 //! Prints figures; judges nothing. `cargo bench --bench figures`.
+#![allow(clippy::print_stdout, reason = "figures are its output")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use macluster::check::{self, Check, Context, Purpose, Report};
 use macluster::mesh::LinkGraph;
-use macluster::model::facts::{Attached, FactError, FactErrorKind, RdmaSwitch, Sudo};
+use macluster::model::facts::{Attached, FactError, FactErrorKind, Interface, RdmaSwitch, Sudo};
 use macluster::model::{Backend, Category, FailureKind, Finding, Over, Remedy, Verdict};
 use proptest::prelude::*;
 
@@ -117,6 +117,14 @@ const CASES: &[(&str, Verdict, Damage, &str, Damage, &str)] = &[
         Verdict::Warn,
         |r| r.facts("studio-2").login_noise = "\nWelcome to \u{1b}[31mHell\n".to_owned(),
         "the login shell of studio-2 (slot 2) prints text",
+        |r| r.lose("studio-2"),
+        "needs ssh.reachable on studio-2",
+    ),
+    (
+        "host.facts",
+        Verdict::Fail,
+        |r| r.facts("studio-2").interfaces = Err(malformed("ifconfig")),
+        "studio-2 (slot 2) could not be checked: ifconfig cannot be read",
         |r| r.lose("studio-2"),
         "needs ssh.reachable on studio-2",
     ),
@@ -386,6 +394,19 @@ fn one_fault_is_one_finding_and_the_rest_is_skipped_with_its_name() {
         let expected: BTreeSet<&str> = along.iter().copied().chain([*check]).collect();
         assert_eq!(wrong, expected, "{}", show(&report));
         assert_eq!(report.verdict, *verdict, "{}", show(&report));
+    }
+}
+
+#[test]
+fn an_addressed_link_that_is_down_or_without_carrier_never_passes() {
+    for (damage, words) in [
+        ((|i| i.flags.retain(|f| f != "UP")) as fn(&mut Interface), "is down: nothing passes"),
+        (|i| i.active = Some(false), "is without carrier: nothing passes"),
+    ] {
+        let mut rack = Rack::meshed(3);
+        let interfaces = rack.facts("studio-2").interfaces.as_mut().expect("interfaces");
+        damage(interfaces.iter_mut().find(|i| i.name == "en3").expect("en3"));
+        says(&rack, "network.addresses", Verdict::Fail, words);
     }
 }
 

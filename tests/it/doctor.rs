@@ -76,8 +76,10 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         // `sudo -n` asks for the password before it says that the user may not.
         Fault::SudoPassword | Fault::SudoNotAllowed => (&["warn ssh.sudo"], 0),
         Fault::LoginNoise => (&["warn ssh.login-noise"], 0),
-        // What cannot be read is skipped, not guessed. The disk matters to deploy alone.
-        Fault::Garbage | Fault::SlowProfiler | Fault::FullDisk => (&[], 0),
+        // What cannot be read is said once, and everything that needs it is skipped, not guessed.
+        Fault::Garbage => (&["fail host.facts"], 4),
+        // The disk matters to deploy alone.
+        Fault::SlowProfiler | Fault::FullDisk => (&[], 0),
     }
 }
 

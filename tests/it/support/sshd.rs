@@ -75,8 +75,10 @@ impl Sshd {
         let _ = write!(
             config,
             "{more}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none\n\
-             PasswordAuthentication no\nKbdInteractiveAuthentication no\nAcceptEnv LC_*\nPrintMotd no\n",
-            dir.path().join("authorized_keys").display()
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\nAcceptEnv LC_*\nPrintMotd no\nSetEnv HOME={}\n",
+            dir.path().join("authorized_keys").display(),
+            // bash reads ~/.bashrc when sshd starts it: what the tester keeps there is no part of the test.
+            dir.path().display()
         );
         let config_file = dir.path().join("sshd_config");
         std::fs::write(&config_file, config).expect("written");
