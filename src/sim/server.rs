@@ -315,13 +315,12 @@ async fn receive(incoming: &mut russh::ChannelReadHalf, feed: mpsc::Sender<Vec<u
         };
         tokio::select! {
             biased;
-            permit = room => match (permit, waiting.pop_front()) {
-                (Ok(permit), Some(chunk)) => drop(permit.send(chunk)),
+            permit = room => if let (Ok(permit), Some(chunk)) = (permit, waiting.pop_front()) {
+                drop(permit.send(chunk));
+            } else {
                 // The command does not read any more: the rest is dropped, as into a closed pipe.
-                _ => {
-                    feed = None;
-                    waiting.clear();
-                }
+                feed = None;
+                waiting.clear();
             },
             message = next(incoming, waiting.len() >= WAITING) => match message {
                 Some(ChannelMsg::Data { data }) if feed.is_some() => waiting.push_back(data.to_vec()),

@@ -44,7 +44,7 @@ fn used(text: &str) -> Vec<String> {
                     c if depth == 0 && start && (c.is_alphanumeric() || c == '_') => word.push(c),
                     _ => {}
                 }
-                if !word.is_empty() && !(c.is_alphanumeric() || c == '_') {
+                if !(word.is_empty() || c.is_alphanumeric() || c == '_') {
                     found.push(std::mem::take(&mut word));
                     start = c == ',';
                 }
