@@ -110,3 +110,56 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     file.write_all(&text)?;
     file.persist(path).map(drop::<File>).map_err(|e| e.error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(dir: &Path) -> Node {
+        fs::create_dir_all(dir.join("state")).expect("a folder");
+        let state = super::super::models::find("Mac15,14").expect("known").stock("r", "studio-1", 1);
+        write_json(&dir.join("state/studio-1.json"), &state).expect("written");
+        Node::of(dir, "studio-1")
+    }
+
+    #[test]
+    fn changes_made_at_the_same_moment_are_all_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let node = node(dir.path());
+        std::thread::scope(|scope| {
+            for worker in 0..8 {
+                let node = &node;
+                scope.spawn(move || {
+                    for n in 0..25 {
+                        let key = format!("{worker}.{n}");
+                        node.update(|s| s.sysctl.insert(key, String::new())).expect("updated");
+                    }
+                });
+            }
+        });
+        assert_eq!(node.load().expect("a state").sysctl.len(), 200);
+    }
+
+    #[test]
+    fn a_misspelt_key_of_a_state_is_told() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let node = node(dir.path());
+        let file = dir.path().join("state/studio-1.json");
+        let text = fs::read_to_string(&file).expect("readable").replace("\"filevault\"", "\"filvault\"");
+        fs::write(&file, text).expect("written");
+        let error = node.load().expect_err("strict").to_string();
+        assert!(error.contains("filvault"), "{error}");
+    }
+
+    #[test]
+    fn a_path_belongs_to_a_node_only_in_a_racks_folder() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let node = node(dir.path());
+        fs::create_dir_all(node.root.join("sbin")).expect("a folder");
+        assert!(Node::containing(&node.root.join("sbin")).is_none(), "there is no rack.json yet");
+        fs::write(dir.path().join("rack.json"), "{}").expect("written");
+        let found = Node::containing(&node.root.join("sbin")).expect("found");
+        assert_eq!(found.name, "studio-1");
+        assert!(Node::containing(Path::new("/usr/sbin")).is_none());
+    }
+}

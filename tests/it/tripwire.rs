@@ -90,6 +90,41 @@ async fn a_broad_set_of_operations_touches_nothing_outside() {
     assert_eq!(before, sentinel());
 }
 
+/// The operator's own commands, in an operator's own environment: nothing of this machine changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_product_on_a_simulated_rack_touches_nothing_outside_it() {
+    let before = sentinel();
+    let rack = Rack::builder().binary(binary()).start().await.expect("a rack");
+    let dir = tempfile::tempdir().expect("a folder");
+    let snapshot = dir.path().join("rack.snapshot").display().to_string();
+    let commands: &[(&[&str], i32)] = &[
+        (&["doctor"], 4),
+        (&["cabling"], 0),
+        (&["snapshot", &snapshot], 0),
+        (&["network", "plan"], 0),
+        (&["network", "apply", "--yes", "--no-deadman"], 0),
+        (&["network", "plan", "--detailed-exitcode"], 0),
+        (&["checklist"], 0),
+        (&["doctor"], 0),
+        (&["status"], 10),
+        (&["logs", "studio-1"], 10),
+        (&["doctor", "--from", &snapshot], 4),
+    ];
+    for (args, status) in commands {
+        let mut command = std::process::Command::new(binary());
+        // HOME is the real one: what would be written there is what must not be.
+        command.current_dir(dir.path()).arg("-f").arg(&rack.inventory).args(*args).stdin(std::process::Stdio::null());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.expect("joined").expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*status), "{args:?}: {errors}");
+        assert_eq!(rack.tripwire(), "", "{args:?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("readable").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["rack.snapshot"]);
+    rack.stop().await.expect("stops");
+    assert_eq!(before, sentinel());
+}
+
 #[tokio::test]
 async fn every_way_out_is_refused_and_recorded() {
     let before = sentinel();

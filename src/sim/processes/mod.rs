@@ -55,9 +55,14 @@ pub(super) fn started(node: &Node, pid: u32, uid: u32) {
     change(node, |list| list.push(Started { pid, birth, uid }));
 }
 
-/// Records an end.
+/// Records an end. What the process leaves behind in its group stays the node's.
 pub(super) fn ended(node: &Node, pid: u32) {
-    change(node, |list| list.retain(|p| p.pid != pid));
+    let left: Vec<Row> = host::rows().into_iter().filter(|r| r.pgid == pid && r.pid != pid).collect();
+    change(node, |list| {
+        let uid = list.iter().find(|p| p.pid == pid).map_or(501, |p| p.uid);
+        list.retain(|p| p.pid != pid);
+        list.extend(left.into_iter().map(|r| Started { pid: r.pid, birth: r.birth, uid }));
+    });
 }
 
 /// A live process of a node.
