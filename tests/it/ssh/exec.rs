@@ -143,8 +143,8 @@ async fn a_command_that_reads_nothing_does_not_hold_up_its_input() {
 async fn a_command_that_takes_too_long_is_given_up_and_ended() {
     let Some(sshd) = Sshd::start("a_command_that_takes_too_long", &["ed25519"], "") else { return };
     let remote = connect(&sshd).await;
-    let marker = sshd.path("ended");
-    let script = format!("trap 'touch {}; exit' TERM; while kill -0 $PPID; do sleep 0.05; done", marker.display());
+    let file = sshd.path("pid");
+    let script = format!("echo $$ > {}; while kill -0 $PPID; do sleep 0.05; done", file.display());
     let start = Instant::now();
     let error = remote.exec(sh(&script).timeout(Duration::from_millis(600))).await.expect_err("too slow");
     assert!(matches!(error, RemoteError::Timeout { .. }), "{error}");
@@ -155,8 +155,10 @@ async fn a_command_that_takes_too_long_is_given_up_and_ended() {
         // privileges, which for root it keeps.
         return;
     }
+    let pid: i32 = std::fs::read_to_string(&file).expect("a file").trim().parse().expect("a number");
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process id");
     let ended = async {
-        while !marker.exists() {
+        while rustix::process::test_kill_process(pid).is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
