@@ -87,11 +87,12 @@ pub async fn runtime_processes(node: &RuntimeNode) -> Result<Vec<Process>, StepE
 
 /// launchd knows the agent.
 async fn loaded(node: &RuntimeNode) -> Result<bool, StepError> {
-    // 113: "Could not find service".
     let output = node.step("ask-launchd").answer().await?;
     match output.exit {
         Some(0) => Ok(true),
         Some(113) => Ok(false),
+        // Other releases may have another number for it.
+        _ if output.err_text().contains("Could not find service") => Ok(false),
         _ => Err(StepError::Ended { line: "launchctl print".to_owned(), output }),
     }
 }

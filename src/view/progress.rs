@@ -94,8 +94,12 @@ fn spinner() -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-fn counter() -> ProgressStyle {
-    let template = "  {spinner} {prefix}{msg} [{bar:28}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+/// Few are items, many are bytes.
+fn counter(total: u64) -> ProgressStyle {
+    let template = match total {
+        0..10_000 => "  {spinner} {prefix}{msg} [{bar:28}] {pos}/{len}",
+        _ => "  {spinner} {prefix}{msg} [{bar:28}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+    };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
 
@@ -108,7 +112,7 @@ impl Sink for Bars {
             Event::Progress { node, what, done, total } => {
                 let bar = self.bar(node.as_ref(), what);
                 if *total > 0 && bar.length() != Some(*total) {
-                    bar.set_style(counter());
+                    bar.set_style(counter(*total));
                     bar.set_length(*total);
                 }
                 bar.set_position(*done);

@@ -15,6 +15,9 @@ use crate::phase::bundle::Built;
 use crate::phase::bundle::manifest::MANIFEST_FILE;
 use crate::phase::runtime::StepError;
 
+/// The bar over all nodes.
+const ALL: &str = "copying to all nodes";
+
 pub(super) struct Push;
 
 impl Phase for Push {
@@ -54,7 +57,15 @@ async fn push(deploy: &Deploy) -> Result<(), PhaseFailure> {
             send(deploy, &node, built, &sent, total).await
         }
     };
-    deploy.each("copying the bundle", work).await?;
+    let whole = |event: fn(String) -> Event| {
+        if total > 0 {
+            deploy.events.emit(event(ALL.to_owned()));
+        }
+    };
+    whole(|what| Event::TaskStarted { node: None, what });
+    let copied = deploy.each("copying the bundle", work).await;
+    whole(|what| Event::TaskDone { node: None, what, error: None });
+    copied?;
     let clear = |t: &'_ Target| {
         let node = t.node.clone();
         async move { node.step("clear-arrivals").ok().await.map(drop).map_err(|e| e.to_string()) }
@@ -105,7 +116,7 @@ async fn send(
         events.emit(Event::Progress { node: Some(name.clone()), what, done: done.min(bytes), total: bytes });
         let all = sum.fetch_add(done.saturating_sub(before), Ordering::Relaxed) + done.saturating_sub(before);
         before = done;
-        let what = "copying to all nodes".to_owned();
+        let what = ALL.to_owned();
         events.emit(Event::Progress { node: None, what, done: all.min(total), total });
     };
     node.step("receive").release(id).stdin(Stdin::Tar(entries)).on_sent(Box::new(tell)).ok().await.map_err(words)?;
