@@ -104,7 +104,7 @@ impl KeyRing {
         let mut question = format!("Passphrase of {}: ", path.display());
         for _ in 0..TRIES {
             let Some(passphrase) = self.asker.secret(question).await else {
-                return Err("it is encrypted and there is no terminal to ask for its passphrase".to_owned());
+                return Err("it is encrypted and nobody gave its passphrase (no terminal, or no answer)".to_owned());
             };
             let text = text.clone();
             // The key derivation is slow on purpose.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, IsTerminal};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -25,6 +26,13 @@ pub fn restore_terminal() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
     }
+}
+
+/// Ctrl-C at a hidden question reaches the question, not the process: it is meant for the process.
+fn interrupt() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+    // Ends with the process; what waits for the answer must not go on without one meanwhile.
+    std::thread::sleep(Duration::from_secs(5));
 }
 
 /// The terminal of this process. Without one (a pipe, CI), nothing is asked.
@@ -66,7 +74,16 @@ impl Prompt for Terminal {
         }
         let mut answer = None;
         remember_terminal();
-        self.events.quietly(&mut || answer = rpassword::prompt_password(printable(question)).ok());
+        self.events.quietly(&mut || {
+            answer = match rpassword::prompt_password(printable(question)) {
+                Ok(answer) => Some(answer),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {
+                    interrupt();
+                    None
+                }
+                Err(_) => None,
+            }
+        });
         answer
     }
 

@@ -40,6 +40,8 @@ struct Report {
     offered: BTreeSet<&'static str>,
     remarks: Vec<String>,
     partial: bool,
+    /// A key that stays locked, and why.
+    locked: Option<(PathBuf, String)>,
 }
 
 /// Logs in, or says what was tried and what the server wants.
@@ -179,7 +181,13 @@ impl Login<'_> {
                         return Ok(Some(no));
                     }
                 }
-                self.keys.unlock(&file.path, self.limit).await.map_err(|why| Problem(format!("{path}: {why}")))?
+                match self.keys.unlock(&file.path, self.limit).await {
+                    Ok(key) => key,
+                    Err(why) => {
+                        self.report.locked.get_or_insert((file.path, why));
+                        return Ok(None);
+                    }
+                }
             }
             KeyFile::Public(_) | KeyFile::Missing | KeyFile::Broken(_) => return Ok(None),
         };
@@ -326,6 +334,15 @@ fn list(items: &[String]) -> String {
 }
 
 fn refused(target: &Target, report: &Report) -> ConnectError {
+    if let Some((path, why)) = &report.locked {
+        let at = crate::remote::known_hosts::listed_name(&target.host, target.port);
+        let path = path.display();
+        return ConnectError {
+            kind: FailureKind::Authentication,
+            message: format!("cannot log in to {at} as `{}` with {path}: {why}", target.user.escape_debug()),
+            hint: Some(format!("unlock it once with `ssh-add {path}`, or run macluster in a terminal")),
+        };
+    }
     let offered: Vec<String> = report.offered.iter().map(|m| (*m).to_owned()).collect();
     let what = if report.partial { "wants more than a key from" } else { "does not let in" };
     let mut message = format!(

@@ -58,8 +58,8 @@ impl SudoPassword {
         let Some(answer) = answer else {
             state.given_up = true;
             return Err(RemoteError::Sudo(
-                "it needs a password and there is no terminal to ask for it: run macluster in a terminal, or give the \
-                 login user a NOPASSWD rule on the node (sudo visudo)"
+                "it needs a password and nobody gave one (no terminal, or no answer): run macluster in a terminal, or \
+                 give the login user a NOPASSWD rule on the node (sudo visudo)"
                     .to_owned(),
             ));
         };
