@@ -1,8 +1,9 @@
 //! Logging in with keys: named key files, keys of the agent, default key files.
 
-use std::collections::BTreeSet;
+mod agent;
+mod report;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
 use russh::client::{AuthResult, Handle};
 use russh::keys::agent::AgentIdentity;
@@ -10,15 +11,13 @@ use russh::keys::agent::client::AgentClient;
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, PublicKey};
 use tokio::net::UnixStream;
 
+use self::agent::{Agent, Patient};
+use self::report::{Report, closed, refused};
 use super::session::Client;
-use crate::model::FailureKind;
 use crate::remote::ConnectError;
 use crate::remote::keys::{KeyFile, KeyRing};
 use crate::remote::prompt::Limit;
 use crate::remote::target::Target;
-
-/// An agent may ask its owner to confirm or to touch a token.
-const AGENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// One key to try.
 enum Candidate {
@@ -31,17 +30,6 @@ enum Candidate {
 struct File {
     path: PathBuf,
     content: KeyFile,
-}
-
-/// Everything that happened, for the error message.
-#[derive(Default)]
-struct Report {
-    tried: Vec<String>,
-    offered: BTreeSet<&'static str>,
-    remarks: Vec<String>,
-    partial: bool,
-    /// A key that stays locked, and why.
-    locked: Option<(PathBuf, String)>,
 }
 
 /// Logs in, or says what was tried and what the server wants.
@@ -77,15 +65,6 @@ pub(super) async fn login(
         }
     }
     Err(refused(target, &report))
-}
-
-impl Report {
-    fn failed(&mut self, result: &AuthResult) {
-        if let AuthResult::Failure { remaining_methods, partial_success } = result {
-            self.offered.extend(remaining_methods.iter().map(<&'static str>::from));
-            self.partial |= partial_success;
-        }
-    }
 }
 
 /// Named keys first (through the agent when it holds them), then the agent's others, then default files.
@@ -210,36 +189,6 @@ async fn wanted(
     }
 }
 
-/// The agent, given the time its owner needs to confirm; that is a question to a person, too.
-struct Patient<'a> {
-    client: &'a mut AgentClient<UnixStream>,
-    limit: &'a Limit,
-}
-
-impl russh::Signer for Patient<'_> {
-    type Error = Problem;
-
-    async fn auth_sign(
-        &mut self,
-        key: &AgentIdentity,
-        hash: Option<HashAlg>,
-        data: Vec<u8>,
-    ) -> Result<Vec<u8>, Problem> {
-        let signing = tokio::time::timeout(AGENT_LIMIT, self.client.auth_sign(key, hash, data));
-        match self.limit.paused(signing).await {
-            Ok(Ok(signature)) => Ok(signature),
-            Ok(Err(e)) => Err(Problem(format!("the agent did not sign: {e}"))),
-            Err(_) => Err(Problem(format!("the agent did not sign within {} s", AGENT_LIMIT.as_secs()))),
-        }
-    }
-}
-
-impl From<russh::SendError> for Problem {
-    fn from(_: russh::SendError) -> Self {
-        Problem("the connection closed".to_owned())
-    }
-}
-
 /// A signer that never signs: being called at all is the answer.
 struct OnlyAsking;
 
@@ -286,40 +235,6 @@ fn fingerprint(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 
-/// The agent of the surroundings and the keys it holds.
-struct Agent {
-    client: Option<AgentClient<UnixStream>>,
-    identities: Vec<AgentIdentity>,
-}
-
-impl Agent {
-    async fn open(target: &Target, handle: &Handle<Client>, report: &mut Report) -> Self {
-        let mut agent = Agent { client: None, identities: Vec::new() };
-        let Some(socket) = &target.agent else {
-            return agent;
-        };
-        let talk = async {
-            let mut client = AgentClient::connect_uds(socket).await?;
-            if let Some(binding) = handle.agent_session_binding() {
-                // Only newer OpenSSH agents know this; keys bound to destinations need it.
-                let _ = client.bind_session(binding, false).await;
-            }
-            let identities = client.request_identities().await?;
-            Ok::<_, russh::keys::Error>((client, identities))
-        };
-        match tokio::time::timeout(Duration::from_secs(5), talk).await {
-            Ok(Ok((client, identities))) => agent = Agent { client: Some(client), identities },
-            Ok(Err(e)) => report.remarks.push(format!("the agent at {} cannot be used: {e}", socket.display())),
-            Err(_) => report.remarks.push(format!("the agent at {} gave no answer", socket.display())),
-        }
-        agent
-    }
-
-    fn find(&self, public: &PublicKey) -> Option<&AgentIdentity> {
-        self.identities.iter().find(|i| i.public_key().key_data() == public.key_data())
-    }
-}
-
 /// Something that kept a key from being tried.
 struct Problem(String);
 
@@ -329,59 +244,8 @@ impl From<russh::Error> for Problem {
     }
 }
 
-fn list(items: &[String]) -> String {
-    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
-}
-
-fn refused(target: &Target, report: &Report) -> ConnectError {
-    if let Some((path, why)) = &report.locked {
-        let at = crate::remote::known_hosts::listed_name(&target.host, target.port);
-        let path = path.display();
-        return ConnectError {
-            kind: FailureKind::Authentication,
-            message: format!("cannot log in to {at} as `{}` with {path}: {why}", target.user.escape_debug()),
-            hint: Some(format!("unlock it once with `ssh-add {path}`, or run macluster in a terminal")),
-        };
-    }
-    let offered: Vec<String> = report.offered.iter().map(|m| (*m).to_owned()).collect();
-    let what = if report.partial { "wants more than a key from" } else { "does not let in" };
-    let mut message = format!(
-        "{} {what} `{}`; keys tried: {}; the server takes: {}",
-        crate::remote::known_hosts::listed_name(&target.host, target.port),
-        target.user.escape_debug(),
-        list(&report.tried),
-        list(&offered)
-    );
-    if !report.remarks.is_empty() {
-        message = format!("{message}; {}", report.remarks.join("; "));
-    }
-    let hint = if report.tried.is_empty() {
-        "name a key with `ssh.identity` in the inventory or IdentityFile in ~/.ssh/config, or add one to the agent"
-            .to_owned()
-    } else if report.offered.is_empty() || report.offered.contains("publickey") {
-        format!(
-            "append the public key to ~{}/.ssh/authorized_keys on the node (ssh-copy-id), or name another user or key",
-            target.user.escape_debug()
-        )
-    } else {
-        "allow public keys on the node (PubkeyAuthentication yes); macluster logs in with keys only".to_owned()
-    };
-    ConnectError { kind: FailureKind::Authentication, message, hint: Some(hint) }
-}
-
-fn closed(target: &Target, report: &Report) -> ConnectError {
-    let at = crate::remote::known_hosts::listed_name(&target.host, target.port);
-    if report.tried.is_empty() {
-        let message = format!("{at} closed the connection during the login");
-        return ConnectError { kind: FailureKind::Unreachable, message, hint: None };
-    }
-    ConnectError {
-        kind: FailureKind::Authentication,
-        message: format!("{at} closed the connection during the login; keys tried: {}", list(&report.tried)),
-        hint: Some(
-            "servers give up after a few keys (MaxAuthTries): name the right one with `ssh.identity`, or IdentityFile \
-             with IdentitiesOnly yes"
-                .to_owned(),
-        ),
+impl From<russh::SendError> for Problem {
+    fn from(_: russh::SendError) -> Self {
+        Problem("the connection closed".to_owned())
     }
 }
