@@ -85,6 +85,26 @@ pub async fn runtime_processes(node: &RuntimeNode) -> Result<Vec<Process>, StepE
     Ok(all)
 }
 
+/// Waits until no installation of an earlier deploy is left: when the desk is cut off, uv goes on by itself.
+///
+/// # Errors
+/// Names the process that does not end.
+pub async fn wait_for_installers(node: &RuntimeNode, limit: Duration) -> Result<(), String> {
+    let base = format!("{}/", node.layout.base());
+    let started = Instant::now();
+    loop {
+        let output = node.step("list-processes").ok().await.map_err(|e| e.to_string())?;
+        let all = processes(&output.text());
+        let Some(uv) = all.iter().find(|p| p.command.starts_with(&base) && p.command.contains("/bin/uv ")) else {
+            return Ok(());
+        };
+        if started.elapsed() >= limit {
+            return Err(format!("process {} of an earlier deploy is still installing: {}", uv.pid, uv.command));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
 /// launchd knows the agent.
 async fn loaded(node: &RuntimeNode) -> Result<bool, StepError> {
     let output = node.step("ask-launchd").answer().await?;

@@ -1,11 +1,17 @@
 //! Makes the Python environment of the release on every node, from its own wheels, by hash, without network.
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 
 use super::{Deploy, Phase, PhaseFailure, Target};
 use crate::model::Stdin;
 use crate::phase::bundle::Manifest;
 use crate::phase::runtime::StepError;
+use crate::phase::service;
+
+/// For the installation of a deploy that was cut off to come to its end.
+const EARLIER_LIMIT: Duration = Duration::from_secs(300);
 
 pub(super) struct Install;
 
@@ -44,6 +50,7 @@ async fn install(target: &Target, manifest: &Manifest) -> Result<(), String> {
     if there.ok() && there.stdout == mark.as_bytes() {
         return Ok(());
     }
+    service::wait_for_installers(node, EARLIER_LIMIT).await?;
     let clear = || node.step("clear-environment").release(id).with("uid", uid.to_string()).with("gid", gid.to_string());
     clear().ok().await.map_err(words)?;
     let made = make(target, id, &python).await;
