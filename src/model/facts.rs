@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
+use super::network_facts::NetworkFacts;
+
 /// A fact, or why it is not known.
 pub type Fact<T> = Result<T, FactError>;
 
@@ -80,6 +82,9 @@ pub struct NodeFacts {
     pub session: Session,
     /// What the login shell prints on a non-interactive login; empty is right.
     pub login_noise: String,
+    /// What the link networks need beside the above.
+    #[serde(default)]
+    pub network: NetworkFacts,
 }
 
 /// `system_profiler SPHardwareDataType -json`.

@@ -6,6 +6,7 @@ pub mod finding;
 pub mod hardware;
 pub mod inventory;
 pub mod name;
+pub mod network_facts;
 pub mod snapshot;
 
 pub use command::{Access, Cmd, Output, Stdin};
@@ -13,4 +14,5 @@ pub use facts::{Fact, FactError, FactErrorKind, NodeFacts};
 pub use finding::{Category, Finding, LinkEnd, LinkRef, Remedy, Verdict};
 pub use inventory::{Backend, Inventory, Node, Over};
 pub use name::NodeName;
+pub use network_facts::NetworkFacts;
 pub use snapshot::{CollectFailure, FailureKind, NodeRecord, Snapshot, Transcript};

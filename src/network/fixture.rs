@@ -8,7 +8,7 @@ use crate::mesh::LinkGraph;
 use crate::model::facts::{
     Attached, Hardware, HardwarePort, Inet, Interface, PeerMac, RdmaSwitch, Receptacle, Route, Session, Sudo,
 };
-use crate::model::{FactError, FactErrorKind, Inventory, NodeFacts, NodeName, NodeRecord, Snapshot};
+use crate::model::{FactError, FactErrorKind, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
 use crate::network::{NetworkPlan, plan};
 use crate::playbook::Playbooks;
 
@@ -219,6 +219,7 @@ fn record(node: usize) -> NodeRecord {
             user: Some("admin".to_owned()),
         },
         login_noise: String::new(),
+        network: NetworkFacts::default(),
     };
     NodeRecord { facts: Ok(facts), transcripts: vec![] }
 }

@@ -11,6 +11,7 @@ pub mod ifconfig;
 pub mod inventory;
 pub mod netstat;
 pub mod networksetup;
+pub mod own_network;
 pub mod ping;
 pub mod probe;
 pub mod rdma_ctl;

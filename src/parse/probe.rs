@@ -41,6 +41,14 @@ pub const SYSCTL: &str = "sysctl";
 pub const ROUTES: &str = "routes";
 /// Whether root can be had.
 pub const SUDO: &str = "sudo";
+/// The link networks' own files on the node.
+pub const LINKS_CONFIG: &str = "links-config";
+/// Link addresses that were set, and in which boot.
+pub const LINKS_HISTORY: &str = "links-history";
+/// Who changes the link networks now.
+pub const LINKS_LOCK: &str = "links-lock";
+/// Whether a change waits for its confirmation.
+pub const LINKS_ARMED: &str = "links-armed";
 /// The node's own end of the SSH connection.
 pub const SESSION: &str = "session";
 
@@ -82,6 +90,11 @@ const TABLE: &[Probe] = &[
     // Not `sudo -v`, which asks even where a rule says NOPASSWD.
     optional(probe(SUDO, "/usr/bin/sudo", &["-n", "/usr/bin/true"])),
     probe(SESSION, "/usr/bin/printenv", &["SSH_CONNECTION"]),
+    // Files of our own: rightly absent before the first `network apply`.
+    probe(LINKS_CONFIG, "/bin/cat", &["/opt/macluster/network/links.conf"]),
+    probe(LINKS_HISTORY, "/bin/cat", &["/opt/macluster/network/history"]),
+    probe(LINKS_LOCK, "/bin/cat", &["/opt/macluster/network/lock/owner"]),
+    probe(LINKS_ARMED, "/bin/cat", &["/opt/macluster/network/armed"]),
 ];
 
 /// Every probe, in the order of a snapshot's transcripts.

@@ -20,6 +20,10 @@ fn transcript(probe: &str, stdout: &str) -> Transcript {
     }
 }
 
+/// `links.conf` of a node with one link.
+const LINKS: &str =
+    "# macluster links 1\nlink en3 36:00:00:00:00:03 10.254.0.1 30 255.255.255.252 10.254.0.2 studio-2\n";
+
 /// What a healthy node gives, in the order of the table.
 fn healthy() -> Vec<Transcript> {
     probes()
@@ -36,6 +40,14 @@ fn healthy() -> Vec<Transcript> {
             probe::SYSCTL => transcript(p.id, &fixture("sysctl.txt")),
             probe::ROUTES => transcript(p.id, &fixture("netstat.txt")),
             probe::SESSION => transcript(p.id, "192.0.2.9 51234 192.0.2.61 22\n"),
+            probe::LINKS_CONFIG => transcript(p.id, LINKS),
+            probe::LINKS_HISTORY => transcript(p.id, "# macluster history 1\nBOOT-1 en3 10.254.0.1\n"),
+            probe::LINKS_ARMED => transcript(p.id, "60\n"),
+            probe::LINKS_LOCK => Transcript {
+                exit: Some(1),
+                stderr: "cat: /opt/macluster/network/lock/owner: No such file or directory\n".to_owned(),
+                ..transcript(p.id, "")
+            },
             other => panic!("the probe {other} has no fixture"),
         })
         .collect()
@@ -75,6 +87,9 @@ fn a_healthy_node() {
     assert_eq!(facts.session.local_address, "192.0.2.61".parse().ok());
     assert_eq!(facts.session.user.as_deref(), Some("tess"));
     assert_eq!(facts.login_noise, "");
+    assert_eq!(facts.network.configured.expect("read").expect("there")[0].interface, "en3");
+    assert_eq!(facts.network.history.expect("read").len(), 1);
+    assert_eq!((facts.network.lock, facts.network.armed), (Ok(None), Ok(true)));
 }
 
 #[test]
@@ -96,6 +111,10 @@ fn the_probes_are_the_agreed_ones() {
             "routes /usr/sbin/netstat -rn -f inet",
             "sudo /usr/bin/sudo -n /usr/bin/true",
             "session /usr/bin/printenv SSH_CONNECTION",
+            "links-config /bin/cat /opt/macluster/network/links.conf",
+            "links-history /bin/cat /opt/macluster/network/history",
+            "links-lock /bin/cat /opt/macluster/network/lock/owner",
+            "links-armed /bin/cat /opt/macluster/network/armed",
         ]
     );
     assert!(probes().iter().all(|p| !p.sudo && p.timeout.as_secs() > 0));

@@ -9,7 +9,7 @@ use macluster::model::facts::{
 };
 use macluster::model::inventory::{Backend, Node, Over, Paths, Runtime, Ssh};
 use macluster::model::snapshot::{FailureKind, SNAPSHOT_VERSION};
-use macluster::model::{CollectFailure, Inventory, NodeFacts, NodeName, NodeRecord, Snapshot};
+use macluster::model::{CollectFailure, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
 
 /// A rack under construction.
 #[derive(Clone)]
@@ -310,5 +310,6 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
             user: Some("admin".to_owned()),
         },
         login_noise: String::new(),
+        network: NetworkFacts::default(),
     }
 }
