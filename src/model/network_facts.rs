@@ -16,6 +16,12 @@ pub const DEADMAN_JOB: &str = "com.macluster.deadman";
 pub const EXO_JOB: &str = "io.exo.networksetup";
 /// Folder of the link networks' own files, below the node's root.
 pub const NETWORK_DIR: &str = "/opt/macluster/network";
+/// Link addresses set since the last boot: macOS empties this folder at boot.
+pub const HISTORY: &str = "/var/run/com.macluster.network.history";
+/// Log of the links daemon.
+pub const LINKS_LOG: &str = "/opt/macluster/var/log/links.log";
+/// Log of the job that takes an unconfirmed change back.
+pub const DEADMAN_LOG: &str = "/opt/macluster/var/log/deadman.log";
 /// The system's network preferences, below the node's root.
 pub const PREFERENCES: &str = "/Library/Preferences/SystemConfiguration/preferences.plist";
 
@@ -30,8 +36,8 @@ pub struct NetworkFacts {
     /// Network services (`networksetup -listnetworkserviceorder`).
     pub services: Fact<Vec<Service>>,
     /// `links.conf`: what the links daemon asserts; none when there is no such file.
-    pub configured: Fact<Option<Vec<ConfiguredLink>>>,
-    /// `history`: link addresses that macluster set, and in which boot.
+    pub configured: Fact<Option<LinksConfig>>,
+    /// [`HISTORY`]: link addresses that macluster set, and in which boot.
     pub history: Fact<Vec<HistoryEntry>>,
     /// `lock/owner`: who changes the link networks now; none when nobody does.
     pub lock: Fact<Option<LockOwner>>,
@@ -125,6 +131,15 @@ pub struct Service {
     pub enabled: bool,
     /// How it gets its address; asked only for services on receptacles and bridges.
     pub method: Option<Method>,
+}
+
+/// `links.conf`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinksConfig {
+    /// SHA-256 of the daemon's script that was written with it.
+    pub script: Option<String>,
+    /// Links, in its order.
+    pub links: Vec<ConfiguredLink>,
 }
 
 /// One line of `links.conf`.

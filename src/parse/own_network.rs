@@ -1,6 +1,6 @@
 //! The link networks' own files on a node: written by `macluster network apply`, read back as facts.
 //!
-//! - `links.conf`: `link INTERFACE ETHER|- ADDRESS PREFIX NETMASK PEER-ADDRESS PEER`, one line for each link end
+//! - `links.conf`: `script SHA256`, then `link INTERFACE ETHER|- ADDRESS PREFIX NETMASK PEER-ADDRESS PEER`, one line for each link end
 //! - `history`: `BOOT INTERFACE ADDRESS`
 //! - `lock/owner`: `by …`, `pid …`, `since …`, `until …`
 //!
@@ -8,7 +8,7 @@
 //! lines and those that begin with `#` mean nothing.
 
 use super::words::excerpt;
-use crate::model::network_facts::{ConfiguredLink, HistoryEntry, LockOwner};
+use crate::model::network_facts::{ConfiguredLink, HistoryEntry, LinksConfig, LockOwner};
 use crate::model::{Fact, FactError, FactErrorKind};
 
 /// First line of `links.conf`.
@@ -41,9 +41,15 @@ fn malformed(file: &str, line: usize, text: &str) -> FactError {
 ///
 /// # Errors
 /// The first line of another shape.
-pub fn links(text: &str) -> Fact<Vec<ConfiguredLink>> {
-    let lines = after(text, "links.conf", LINKS_HEADER)?;
-    lines.map(|(n, line)| link(line).ok_or_else(|| malformed("links.conf", n, line))).collect()
+pub fn links(text: &str) -> Fact<LinksConfig> {
+    let mut config = LinksConfig::default();
+    for (n, line) in after(text, "links.conf", LINKS_HEADER)? {
+        match line.strip_prefix("script ") {
+            Some(script) => config.script = Some(script.trim().to_owned()),
+            None => config.links.push(link(line).ok_or_else(|| malformed("links.conf", n, line))?),
+        }
+    }
+    Ok(config)
 }
 
 fn link(line: &str) -> Option<ConfiguredLink> {
@@ -99,8 +105,10 @@ mod tests {
 
     #[test]
     fn a_link_is_read_and_another_line_is_named() {
-        let text = "welcome\n# macluster links 1\n\nlink en3 36:00:00:00:00:01 10.254.0.1 30 255.255.255.252 10.254.0.2 studio-2\n";
-        let read = links(text).expect("reads");
+        let text = "welcome\n# macluster links 1\n\nscript 00ff\nlink en3 36:00:00:00:00:01 10.254.0.1 30 255.255.255.252 10.254.0.2 studio-2\n";
+        let config = links(text).expect("reads");
+        assert_eq!(config.script.as_deref(), Some("00ff"));
+        let read = config.links;
         assert_eq!(read.len(), 1);
         assert_eq!((read[0].interface.as_str(), read[0].prefix), ("en3", 30));
         for bad in ["link en3 - 10.254.0.1 30 255.255.255.252 10.254.0.2", "link en3 - x 30 m 10.0.0.1 p", "x"] {

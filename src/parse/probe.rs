@@ -92,7 +92,7 @@ const TABLE: &[Probe] = &[
     probe(SESSION, "/usr/bin/printenv", &["SSH_CONNECTION"]),
     // Files of our own: rightly absent before the first `network apply`.
     probe(LINKS_CONFIG, "/bin/cat", &["/opt/macluster/network/links.conf"]),
-    probe(LINKS_HISTORY, "/bin/cat", &["/opt/macluster/network/history"]),
+    probe(LINKS_HISTORY, "/bin/cat", &["/var/run/com.macluster.network.history"]),
     probe(LINKS_LOCK, "/bin/cat", &["/opt/macluster/network/lock/owner"]),
     probe(LINKS_ARMED, "/bin/cat", &["/opt/macluster/network/armed"]),
 ];

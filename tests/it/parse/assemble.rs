@@ -87,7 +87,7 @@ fn a_healthy_node() {
     assert_eq!(facts.session.local_address, "192.0.2.61".parse().ok());
     assert_eq!(facts.session.user.as_deref(), Some("tess"));
     assert_eq!(facts.login_noise, "");
-    assert_eq!(facts.network.configured.expect("read").expect("there")[0].interface, "en3");
+    assert_eq!(facts.network.configured.expect("read").expect("there").links[0].interface, "en3");
     assert_eq!(facts.network.history.expect("read").len(), 1);
     assert_eq!((facts.network.lock, facts.network.armed), (Ok(None), Ok(true)));
 }
@@ -112,7 +112,7 @@ fn the_probes_are_the_agreed_ones() {
             "sudo /usr/bin/sudo -n /usr/bin/true",
             "session /usr/bin/printenv SSH_CONNECTION",
             "links-config /bin/cat /opt/macluster/network/links.conf",
-            "links-history /bin/cat /opt/macluster/network/history",
+            "links-history /bin/cat /var/run/com.macluster.network.history",
             "links-lock /bin/cat /opt/macluster/network/lock/owner",
             "links-armed /bin/cat /opt/macluster/network/armed",
         ]
