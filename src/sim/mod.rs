@@ -3,6 +3,7 @@
 //! Nothing in the product knows that it talks to a simulator; this module knows nothing of the product but its
 //! way of quoting words, which it tests.
 
+pub mod boot;
 mod exec;
 mod fault;
 mod ids;

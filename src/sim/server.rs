@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,8 +11,9 @@ use russh::keys::{PrivateKey, PublicKey};
 use russh::server::{Auth, ChannelOpenHandle, Config, Handler, Msg, Session as SshSession, VerifiedPublicKey};
 use russh::{Channel, ChannelId, ChannelMsg, ChannelOpenFailure, MethodKind, MethodSet, Sig};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::exec::{self, Ended, Input, Session};
 use super::store::Node;
@@ -32,8 +34,22 @@ pub(super) struct Setup {
     pub client_key: PublicKey,
 }
 
+/// The power switch of a node, as its server sees it.
+#[derive(Debug)]
+pub(super) struct Outage {
+    /// Told when no connection and no command is left.
+    pub off: oneshot::Sender<()>,
+    /// Connections are taken again when this is told.
+    pub on: oneshot::Receiver<()>,
+}
+
 /// Serves connections until `stop` changes.
-pub(super) async fn serve(setup: Setup, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+pub(super) async fn serve(
+    setup: Setup,
+    listener: TcpListener,
+    mut stop: watch::Receiver<bool>,
+    mut outages: mpsc::Receiver<Outage>,
+) {
     let config = Arc::new(Config {
         methods: MethodSet::from(&[MethodKind::PublicKey][..]),
         auth_rejection_time: Duration::from_millis(5),
@@ -45,13 +61,25 @@ pub(super) async fn serve(setup: Setup, listener: TcpListener, mut stop: watch::
     });
     let setup = Arc::new(setup);
     let mut connections = tokio::task::JoinSet::new();
+    let mut power = CancellationToken::new();
+    let work = TaskTracker::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, peer)) = accepted else { continue };
                 let local = stream.local_addr().unwrap_or(peer);
-                let client = Client::new(Arc::clone(&setup), peer, local);
-                connections.spawn(connection(Arc::clone(&config), stream, client, stop.clone()));
+                let client = Client::new(Arc::clone(&setup), peer, local, work.clone());
+                connections.spawn(connection(Arc::clone(&config), stream, client, stop.clone(), power.clone()));
+            }
+            Some(outage) = outages.recv() => {
+                power.cancel();
+                while connections.join_next().await.is_some() {}
+                work.close();
+                work.wait().await;
+                work.reopen();
+                power = CancellationToken::new();
+                let _ = outage.off.send(());
+                let _ = outage.on.await;
             }
             Some(_) = connections.join_next() => {}
             _ = stop.changed() => break,
@@ -61,14 +89,27 @@ pub(super) async fn serve(setup: Setup, listener: TcpListener, mut stop: watch::
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(config: Arc<Config>, stream: TcpStream, client: Client, mut stop: watch::Receiver<bool>) {
+async fn connection(
+    config: Arc<Config>,
+    stream: TcpStream,
+    client: Client,
+    mut stop: watch::Receiver<bool>,
+    power: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
+    let Ok(plug) = stream.as_fd().try_clone_to_owned() else { return };
     let Ok(session) = russh::server::run_stream(config, stream, client).await else { return };
     let handle = session.handle();
     tokio::pin!(session);
     tokio::select! {
         _ = &mut session => return,
         _ = stop.changed() => {}
+        // Nobody says goodbye: the session finds its connection broken.
+        () = power.cancelled() => {
+            let _ = rustix::net::shutdown(&plug, rustix::net::Shutdown::Both);
+            let _ = session.await;
+            return;
+        }
     }
     let _ = handle.disconnect(russh::Disconnect::ByApplication, "the rack stops".into(), String::new()).await;
     // The other end may not read any more; the rack's end must not wait for it.
@@ -98,11 +139,12 @@ struct Client {
     local: SocketAddr,
     open: Arc<AtomicUsize>,
     waiting: HashMap<ChannelId, Waiting>,
+    work: TaskTracker,
 }
 
 impl Client {
-    fn new(setup: Arc<Setup>, peer: SocketAddr, local: SocketAddr) -> Self {
-        Client { setup, peer, local, open: Arc::default(), waiting: HashMap::new() }
+    fn new(setup: Arc<Setup>, peer: SocketAddr, local: SocketAddr, work: TaskTracker) -> Self {
+        Client { setup, peer, local, open: Arc::default(), waiting: HashMap::new(), work }
     }
 
     /// The environment of a command: nothing of this machine's own.
@@ -245,7 +287,7 @@ impl Handler for Client {
         let node = self.setup.node.clone();
         let cwd = node.rooted("/Users").join(&self.setup.user);
         let work = Arc::new(Session { node, env, cwd });
-        tokio::spawn(run(work, line, waiting.channel, waiting.slot, session.handle()));
+        self.work.spawn(run(work, line, waiting.channel, waiting.slot, session.handle()));
         Ok(())
     }
 }

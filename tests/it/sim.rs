@@ -5,6 +5,7 @@ mod docs;
 mod files;
 mod launchd;
 mod programs;
+mod reboot;
 mod samples;
 mod server;
 mod state;

@@ -155,6 +155,32 @@ impl Launchd {
         }
     }
 
+    /// What a power failure leaves of a node's jobs: nothing. Their processes are the caller's to end.
+    pub(super) fn forget(&self, node: &Node) {
+        lock(&self.jobs).retain(|(name, _), job| {
+            if *name == node.name {
+                job.abandon();
+            }
+            *name != node.name
+        });
+    }
+
+    /// What launchd does at boot: loads every property list of `/Library/LaunchDaemons` that it accepts, by name.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(super) fn boot(&self, node: &Node) -> io::Result<()> {
+        let folder = std::fs::read_dir(node.rooted("/Library/LaunchDaemons"))?;
+        let mut lists: Vec<_> = folder.collect::<io::Result<Vec<_>>>()?.into_iter().map(|e| e.path()).collect();
+        lists.retain(|p| p.extension().is_some_and(|e| e == "plist"));
+        lists.sort();
+        for list in lists {
+            // What it refuses it only writes into a log of its own.
+            let _ = bootstrap(node, &list.to_string_lossy(), &self.jobs);
+        }
+        Ok(())
+    }
+
     /// Stops every job of every node.
     pub(super) async fn stop(&self) {
         let jobs: Vec<Arc<Job>> = lock(&self.jobs).values().cloned().collect();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use russh::keys::PrivateKey;
 
+use super::super::boot;
 use super::super::fault::{Fault, FaultAt};
 use super::super::state::{NodeState, RackState, SCHEMA_VERSION};
 use super::super::store::{Node, write_json};
@@ -74,6 +75,8 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
             let node = Node::of(&dir, &state.name);
             write_json(&dir.join("state").join(format!("{}.json", state.name)), state)?;
             file_system(&node, state, &binary)?;
+            let ports: Vec<&str> = state.receptacles.iter().map(|r| r.interface.as_str()).collect();
+            boot::write_preferences(&node, "bridge0", &ports)?;
             bring(plan, &node)?;
             hosts.push(Host { node, key: keys::new()? });
         }

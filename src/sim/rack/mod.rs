@@ -1,18 +1,19 @@
 //! A rack from description to running servers and back to nothing.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::fault::{Fault, FaultAt};
 use super::launchd::Launchd;
 use super::processes;
-use super::server;
+use super::server::{self, Outage};
 use super::store::Node;
 
 mod cabling;
@@ -20,6 +21,7 @@ mod faults;
 mod folder;
 mod keys;
 mod ports;
+mod power;
 
 /// Why a rack cannot be raised.
 #[derive(Debug, thiserror::Error)]
@@ -158,6 +160,7 @@ impl Builder {
         let mut tasks = JoinSet::new();
         let mut nodes = Vec::new();
         let mut reserved = Vec::new();
+        let mut switches = BTreeMap::new();
         let last = built.last().to_owned();
         for host in built.hosts {
             let unreachable = faults::hits(&faults, Fault::Unreachable, &host.node.name, &last);
@@ -174,14 +177,26 @@ impl Builder {
                     host_key: host.key.clone(),
                     client_key: built.client.public_key().clone(),
                 };
-                tasks.spawn(server::serve(setup, listener, stopped.clone()));
+                let (switch, outages) = mpsc::channel(1);
+                switches.insert(host.node.name.clone(), switch);
+                tasks.spawn(server::serve(setup, listener, stopped.clone(), outages));
                 address
             };
             nodes.push((host, address));
         }
         let inventory = folder::write_inventory(&self, &built.dir, &built.client, &nodes, &faults)?;
         let nodes = nodes.into_iter().map(|(host, address)| RunningNode { node: host.node, address }).collect();
-        Ok(RunningRack { dir: built.dir, inventory, nodes, launchd, stop, tasks, reserved, temporary: built.temporary })
+        Ok(RunningRack {
+            dir: built.dir,
+            inventory,
+            nodes,
+            launchd,
+            stop,
+            tasks,
+            switches,
+            reserved,
+            temporary: built.temporary,
+        })
     }
 }
 
@@ -206,6 +221,8 @@ pub struct RunningRack {
     launchd: Launchd,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    /// The power switch of every node that has a server.
+    switches: BTreeMap<String, mpsc::Sender<Outage>>,
     /// Ports that are held without anybody listening.
     reserved: Vec<rustix::fd::OwnedFd>,
     temporary: Option<tempfile::TempDir>,
