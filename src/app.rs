@@ -81,13 +81,17 @@ impl App {
                 "this command needs the nodes themselves: it cannot run with --from",
             ));
         }
-        let options = ConnectOptions {
+        Ok(Fleet::connect(inventory, &self.connect_options(access), &self.events).await)
+    }
+
+    /// How connections are made.
+    pub fn connect_options(&self, access: Access) -> ConnectOptions {
+        ConnectOptions {
             access,
             accept_new_host_keys: self.global.accept_new_host_keys,
             parallel: self.global.parallel,
             prompt: Arc::new(Terminal::new(self.printer, Arc::clone(&self.events))),
-        };
-        Ok(Fleet::connect(inventory, &options, &self.events).await)
+        }
     }
 
     /// The inventory's path without reading it.
@@ -142,6 +146,7 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         Command::Tunnel(opts) => cmd::tunnel::run(opts, app).await,
         Command::Demo(opts) => cmd::demo::run(opts, app).await,
         Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
+        Command::Network(opts) => cmd::network::run(opts, app).await,
         other => {
             tokio::select! {
                 outcome = interruptible(other, app) => outcome,
@@ -156,7 +161,6 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Init(opts) => cmd::init::run(opts, app).await,
         Command::Doctor(opts) => cmd::doctor::run(opts, app).await,
         Command::Cabling(opts) => cmd::cabling::run(opts, app).await,
-        Command::Network(opts) => cmd::network::run(opts, app).await,
         Command::Checklist(opts) => cmd::checklist::run(opts, app).await,
         Command::Snapshot(opts) => cmd::snapshot::run(opts, app).await,
         Command::Bundle(opts) => cmd::bundle::run(opts, app).await,
@@ -164,7 +168,12 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
         Command::Stop(opts) => cmd::stop::run(opts, app).await,
         Command::Node(opts) => cmd::node::run(opts, app).await,
-        Command::Agent(_) | Command::Sim(_) | Command::Tunnel(_) | Command::Demo(_) | Command::Deploy(_) => {
+        Command::Agent(_)
+        | Command::Sim(_)
+        | Command::Tunnel(_)
+        | Command::Demo(_)
+        | Command::Deploy(_)
+        | Command::Network(_) => {
             unreachable!("dispatched by the caller")
         }
     }

@@ -120,6 +120,7 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
     let targets = inventory.nodes.iter().filter_map(|n| fleet.remote(&n.name)).map(target).collect();
     Ok(Deploy {
         playbooks,
+        scripts: app.templates()?.scripts()?,
         snapshot,
         options: Options {
             bundle: opts.bundle.clone(),

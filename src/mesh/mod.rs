@@ -1,5 +1,6 @@
 //! The graph of cables: who is connected to whom, by which receptacles, and what can run over it.
 
+pub mod bridged;
 pub mod graph;
 pub mod ranks;
 pub mod ring;

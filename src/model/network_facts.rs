@@ -69,6 +69,20 @@ impl Default for NetworkFacts {
 }
 
 impl NetworkFacts {
+    /// A node that was asked everything, and on which there is nothing.
+    pub fn nothing() -> Self {
+        NetworkFacts {
+            bridge_entries: Ok(Vec::new()),
+            jobs: Ok(Vec::new()),
+            services: Ok(Vec::new()),
+            configured: Ok(None),
+            history: Ok(Vec::new()),
+            lock: Ok(None),
+            armed: Ok(false),
+            paths: Ok(Vec::new()),
+        }
+    }
+
     /// The job of this label: none when launchd does not have it.
     ///
     /// # Errors

@@ -1,12 +1,13 @@
 //! What differs on one node, as subjects for the steps of `playbooks/network.yaml`. The playbook says what is done
 //! about each kind and in which order; this file alone says what there is to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::Ipv4Net;
 
 use super::address::pair_of;
 use super::desired::{Desired, LinkNetwork, NetworkEnd};
+use super::persist::netmask;
 use super::pool::receptacle_interfaces;
 use super::problem::{Problem, ProblemKind};
 use crate::mesh::LinkId;
@@ -31,6 +32,15 @@ pub(super) struct Subject {
     pub(super) link: Option<LinkId>,
     /// Values for the playbook.
     pub(super) vars: Vars,
+    /// What steps read on their standard input, by step.
+    pub(super) texts: BTreeMap<String, Vec<u8>>,
+}
+
+impl Subject {
+    /// All steps of its kind together are one change.
+    pub(super) fn joins(&self) -> bool {
+        matches!(self.kind, ForEach::LinksDaemon | ForEach::BridgeEntry)
+    }
 }
 
 /// Everything that differs on this node, by interface; and what is left alone on purpose.
@@ -72,10 +82,6 @@ fn show(inet: &Inet) -> String {
     inet.prefix.map_or_else(|| inet.address.to_string(), |prefix| format!("{}/{prefix}", inet.address))
 }
 
-fn netmask(prefix: u8) -> String {
-    Ipv4Net::new([0, 0, 0, 0].into(), prefix.min(32)).map(|n| n.netmask().to_string()).unwrap_or_default()
-}
-
 fn of_link(
     interface: &Interface,
     all: &[Interface],
@@ -93,7 +99,16 @@ fn of_link(
     };
     let mut push = |kind, bridge: Option<&str>, before: String, after: String, vars: Vars| {
         let (interface, link) = (own.interface.clone(), Some(link.id.clone()));
-        subjects.push(Subject { kind, interface, bridge: bridge.map(str::to_owned), before, after, link, vars });
+        subjects.push(Subject {
+            kind,
+            interface,
+            bridge: bridge.map(str::to_owned),
+            before,
+            after,
+            link,
+            vars,
+            texts: BTreeMap::new(),
+        });
     };
     let bridges: Vec<&str> =
         all.iter().filter(|b| b.members.contains(&own.interface)).map(|b| b.name.as_str()).collect();
@@ -144,6 +159,7 @@ fn stray(node: &NodeName, interface: &Interface, inet: &Inet, after: String, lin
         after,
         link,
         vars: of_address(node, &interface.name, inet),
+        texts: BTreeMap::new(),
     }
 }
 

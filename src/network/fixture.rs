@@ -8,9 +8,10 @@ use crate::mesh::LinkGraph;
 use crate::model::facts::{
     Attached, Hardware, HardwarePort, Inet, Interface, PeerMac, RdmaSwitch, Receptacle, Route, Session, Sudo,
 };
+use crate::model::network_facts::{Job, LINKS_JOB};
 use crate::model::{FactError, FactErrorKind, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
-use crate::network::{NetworkPlan, plan};
-use crate::playbook::Playbooks;
+use crate::network::{Change, NetworkPlan, PlanOptions, PlanRequest, plan};
+use crate::playbook::{Playbooks, Templates};
 
 /// A rack under test.
 pub(super) struct Rack {
@@ -109,7 +110,26 @@ impl Rack {
 
     pub(super) fn plan(&self) -> NetworkPlan {
         let graph = LinkGraph::build(&self.snapshot);
-        plan(&self.inventory, &self.snapshot, &graph, &Playbooks::load(None).expect("playbooks")).expect("a plan")
+        self.plan_with(&graph, PlanOptions::default())
+    }
+
+    /// The plan without what is about the links daemon.
+    pub(super) fn links_plan(&self) -> NetworkPlan {
+        let mut plan = self.plan();
+        plan.changes.retain(|c| c.interface != LINKS_JOB);
+        plan
+    }
+
+    pub(super) fn plan_with(&self, graph: &LinkGraph, options: PlanOptions) -> NetworkPlan {
+        plan(&PlanRequest {
+            inventory: &self.inventory,
+            snapshot: &self.snapshot,
+            graph,
+            playbooks: &Playbooks::load(None).expect("playbooks"),
+            scripts: &Templates::load(None).expect("templates").scripts().expect("scripts"),
+            options,
+        })
+        .expect("a plan")
     }
 
     /// `node interface address` of every link end, in the plan's order.
@@ -121,7 +141,22 @@ impl Rack {
 
     /// Does to the facts what the plan's commands do to a Mac.
     pub(super) fn apply(&mut self) {
-        for change in self.plan().changes {
+        let plan = self.plan();
+        for (node, kept) in &plan.kept {
+            let facts = self.snapshot.nodes.get_mut(node).and_then(|r| r.facts.as_mut().ok()).expect("facts");
+            if !kept.links.is_empty() {
+                facts.network.configured = Ok(Some(kept.clone()));
+                facts.network.jobs = Ok(vec![Job {
+                    label: LINKS_JOB.to_owned(),
+                    pid: Some(7),
+                    state: "running".to_owned(),
+                    last_exit: None,
+                    path: None,
+                }]);
+            }
+        }
+        let about_links = |c: &Change| c.interface.starts_with("en");
+        for change in plan.changes.into_iter().filter(about_links) {
             for cmd in change.commands {
                 let words: Vec<&str> = cmd.args.iter().map(String::as_str).collect();
                 let node: usize = change.node.as_str().trim_start_matches("studio-").parse().expect("a number");
@@ -212,14 +247,14 @@ fn record(node: usize) -> NodeRecord {
             route("192.0.2.0/24", "link#7", "UCS", "en0"),
             route("127.0.0.0/8", "127.0.0.1", "UCS", "lo0"),
         ]),
-        sysctl: Ok(BTreeMap::new()),
+        sysctl: Ok(BTreeMap::from([("kern.bootsessionuuid".to_owned(), "BOOT-1".to_owned())])),
         sudo: Ok(Sudo::Passwordless),
         session: Session {
             local_address: format!("192.0.2.{}", 10 + node).parse::<IpAddr>().ok(),
             user: Some("admin".to_owned()),
         },
         login_noise: String::new(),
-        network: NetworkFacts::default(),
+        network: NetworkFacts::nothing(),
     };
     NodeRecord { facts: Ok(facts), transcripts: vec![] }
 }

@@ -3,16 +3,47 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::desired::{Desired, LinkNetwork, desired};
 use super::diff::{Subject, diff};
-use super::guard::{self, Touched};
-use super::pool::{clashes, free_pool};
+use super::keeping::{self, Keeping};
 use super::problem::{Problem, ProblemKind};
-use crate::mesh::{LinkGraph, LinkId};
-use crate::model::{Cmd, Inventory, NodeName, Snapshot, Verdict};
-use crate::playbook::{By, ForEach, Playbook, PlaybookError, Playbooks};
+use crate::mesh::LinkGraph;
+use crate::model::network_facts::LinksConfig;
+use crate::model::{Cmd, Inventory, NodeName, Snapshot, Stdin, Verdict};
+use crate::playbook::{By, ForEach, Playbook, PlaybookError, Playbooks, Scripts};
+pub use basis::{Basis, Moved};
+pub(super) use nodes::foreign as foreign_daemon;
+
+mod basis;
+mod nodes;
+
+/// What a plan is made from.
+#[derive(Clone, Copy)]
+pub struct PlanRequest<'a> {
+    /// Nodes and pool.
+    pub inventory: &'a Inventory,
+    /// Facts.
+    pub snapshot: &'a Snapshot,
+    /// Cables.
+    pub graph: &'a LinkGraph,
+    /// Commands.
+    pub playbooks: &'a Playbooks,
+    /// What runs on the nodes afterwards.
+    pub scripts: &'a Scripts,
+    /// Wishes.
+    pub options: PlanOptions,
+}
+
+/// What is only done when it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlanOptions {
+    /// Stop another program's daemon that sets these interfaces.
+    pub replace_foreign_daemon: bool,
+    /// Remove the bridge of the links from the network preferences.
+    pub remove_bridge_entry: bool,
+}
 
 /// What becomes of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,6 +75,8 @@ pub struct Change {
     pub node: NodeName,
     /// The playbook step, e.g. `set-address`.
     pub kind: String,
+    /// What the step is done for.
+    pub for_each: ForEach,
     /// What becomes of it.
     pub symbol: Symbol,
     /// The interface.
@@ -69,8 +102,10 @@ pub struct NetworkPlan {
     pub changes: Vec<Change>,
     /// What was left out, and why.
     pub problems: Vec<Problem>,
-    /// Identifies the facts and the playbook it rests on.
-    pub fingerprint: String,
+    /// What it rests on.
+    pub basis: Basis,
+    /// What a node's links daemon is to keep.
+    pub kept: BTreeMap<NodeName, LinksConfig>,
 }
 
 impl NetworkPlan {
@@ -84,6 +119,16 @@ impl NetworkPlan {
         self.changes.iter().map(|c| &c.node).collect()
     }
 
+    /// Identifies the facts, playbooks and scripts it rests on.
+    pub fn fingerprint(&self) -> String {
+        self.basis.fingerprint()
+    }
+
+    /// Addresses that would be changed under RDMA in one boot.
+    pub fn readdresses(&self) -> bool {
+        self.problems.iter().any(|p| p.kind == ProblemKind::Readdress)
+    }
+
     /// Something that should be planned is not.
     pub fn blocked(&self) -> bool {
         self.problems.iter().any(|p| p.verdict == Verdict::Fail)
@@ -95,20 +140,16 @@ impl NetworkPlan {
     }
 }
 
-/// Plans the link networks of a rack. The same facts and playbook give the same plan.
+/// Plans the link networks of a rack. The same facts and playbooks give the same plan.
 ///
 /// # Errors
 /// A playbook whose placeholders cannot be filled.
-pub fn plan(
-    inventory: &Inventory,
-    snapshot: &Snapshot,
-    graph: &LinkGraph,
-    playbooks: &Playbooks,
-) -> Result<NetworkPlan, PlaybookError> {
-    let book = playbooks.book("network")?;
+pub fn plan(request: &PlanRequest<'_>) -> Result<NetworkPlan, PlaybookError> {
+    let PlanRequest { inventory, snapshot, graph, options, .. } = *request;
+    let book = request.playbooks.book("network")?;
     let Desired { links, problems } = desired(inventory, snapshot, graph);
     let mut plan = NetworkPlan { links, problems, ..NetworkPlan::default() };
-    let usable = usable_nodes(inventory, snapshot, &mut plan.problems);
+    let usable = nodes::usable_nodes(inventory, snapshot, &mut plan.problems);
     let wanted = Desired { links: plan.links.clone(), problems: Vec::new() };
     let mut subjects: BTreeMap<&NodeName, Vec<Subject>> = BTreeMap::new();
     for node in &usable {
@@ -117,157 +158,71 @@ pub fn plan(
         plan.problems.extend(notes);
         subjects.insert(node, found);
     }
-    refuse(inventory, snapshot, &wanted, &mut subjects, &mut plan.problems);
+    let lost = nodes::refuse(inventory, snapshot, &wanted, options, &mut subjects, &mut plan.problems);
+    // What cannot be set up now is not to be asserted by a daemon later either.
+    let wanted = Desired { links: wanted.links.into_iter().filter(|l| !lost.contains(&l.id)).collect(), ..wanted };
+    for (node, found) in &mut subjects {
+        let Some(facts) = snapshot.facts(node) else { continue };
+        let Keeping { config, first, last, notes } = keeping::keeping(node, facts, request, &wanted, found);
+        plan.problems.extend(notes);
+        plan.kept.insert((*node).clone(), config);
+        found.splice(0..0, first);
+        found.extend(last);
+    }
+    plan.problems.extend(keeping::loops(request));
     for node in &inventory.nodes {
         if let Some(found) = subjects.get(&node.name) {
             plan.changes.extend(changes(&node.name, found, book)?);
         }
     }
-    plan.fingerprint = fingerprint(inventory, snapshot, &plan, book);
+    plan.basis = Basis::of(request, &plan);
     Ok(plan)
-}
-
-/// Nodes that may be planned: all that answered, when the pool is free everywhere.
-fn usable_nodes<'a>(inventory: &'a Inventory, snapshot: &Snapshot, problems: &mut Vec<Problem>) -> Vec<&'a NodeName> {
-    let (clashes, unchecked) = clashes(inventory, snapshot);
-    let free = || match free_pool(inventory, snapshot) {
-        Some(pool) => format!("set `network: {{ pool: {pool} }}` in the inventory: nothing on these nodes uses it"),
-        None => "set `network.pool` in the inventory to a network that no node uses".to_owned(),
-    };
-    for clash in &clashes {
-        let message = format!(
-            "{}: the pool {} overlaps the {} on {}",
-            inventory.label(&clash.node),
-            inventory.pool,
-            clash.what,
-            clash.interface
-        );
-        problems.push(Problem::new(ProblemKind::PoolClash, message).node(&clash.node).action(free()));
-    }
-    let mut usable = Vec::new();
-    for node in &inventory.nodes {
-        let name = &node.name;
-        match snapshot.nodes.get(name).map(|r| &r.facts) {
-            None => {
-                let message = format!("{}: not planned: the recording does not have it", inventory.label(name));
-                problems.push(Problem::new(ProblemKind::Unreachable, message).node(name));
-            }
-            Some(Err(failure)) => {
-                let message = format!("{}: not planned: {}", inventory.label(name), failure.message);
-                let mut problem = Problem::new(ProblemKind::Unreachable, message).node(name);
-                problem.action.clone_from(&failure.hint);
-                problems.push(problem);
-            }
-            Some(Ok(facts)) if unchecked.contains(name) => {
-                let missing = [
-                    facts.interfaces.as_ref().err(),
-                    facts.routes.as_ref().err(),
-                    facts.hardware_ports.as_ref().err(),
-                    facts.receptacles.as_ref().err(),
-                ];
-                let why = missing.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                let message = format!("{}: not planned: {why}", inventory.label(name));
-                problems.push(
-                    Problem::new(ProblemKind::Unreadable, message)
-                        .node(name)
-                        .action("run `macluster doctor`: it tells what is wrong with this node"),
-                );
-            }
-            Some(Ok(_)) => usable.push(name),
-        }
-    }
-    if clashes.is_empty() { usable } else { Vec::new() }
-}
-
-/// Takes nodes out whose change could cut the way in, and their links at the other ends too: half a link is of no
-/// use. A node with nothing to change is never refused.
-fn refuse(
-    inventory: &Inventory,
-    snapshot: &Snapshot,
-    desired: &Desired,
-    subjects: &mut BTreeMap<&NodeName, Vec<Subject>>,
-    problems: &mut Vec<Problem>,
-) {
-    let mut lost: BTreeSet<LinkId> = BTreeSet::new();
-    for node in inventory.nodes.iter().map(|n| &n.name) {
-        let refusal = match subjects.get(node) {
-            Some(found) if found.is_empty() => continue,
-            Some(found) => snapshot.facts(node).and_then(|facts| guard::refusal(facts, &touched(node, found, desired))),
-            None => {
-                // Not planned at all: told already.
-                lost.extend(desired.of(node).map(|(link, _, _)| link.id.clone()));
-                continue;
-            }
-        };
-        if let Some((why, action)) = refusal {
-            subjects.remove(node);
-            lost.extend(desired.of(node).map(|(link, _, _)| link.id.clone()));
-            let message = format!("{}: not changed: {why}", inventory.label(node));
-            problems.push(Problem::new(ProblemKind::Refused, message).node(node).action(action));
-        }
-    }
-    for found in subjects.values_mut() {
-        found.retain(|s| !s.link.as_ref().is_some_and(|link| lost.contains(link)));
-    }
-}
-
-fn touched(node: &NodeName, found: &[Subject], desired: &Desired) -> Touched {
-    let mut touched = Touched::default();
-    touched.interfaces.extend(found.iter().map(|s| s.interface.clone()));
-    touched.interfaces.extend(desired.of(node).map(|(_, own, _)| own.interface.clone()));
-    touched.bridges.extend(found.iter().filter_map(|s| s.bridge.clone()));
-    touched
 }
 
 /// The node's subjects in the order of the playbook.
 fn changes(node: &NodeName, found: &[Subject], book: &Playbook) -> Result<Vec<Change>, PlaybookError> {
-    let mut changes = Vec::new();
+    let mut changes: Vec<Change> = Vec::new();
     for step in book.steps.iter().filter(|s| s.by == By::Macluster) {
         for subject in found.iter().filter(|s| s.kind == step.for_each) {
+            let mut commands = step.commands(&subject.vars)?;
+            if let (Some(text), Some(last)) = (subject.texts.get(&step.id), commands.last_mut()) {
+                last.stdin = Stdin::Bytes(text.clone());
+            }
+            let undo = step.undo(&subject.vars)?;
+            // Several steps about one thing (write this, write that, load it) are one change.
+            let same =
+                |c: &&mut Change| c.for_each == subject.kind && c.interface == subject.interface && subject.joins();
+            if let Some(change) = changes.iter_mut().find(same) {
+                change.commands.extend(commands);
+                change.undo.extend(undo);
+                change.kind.clone_from(&step.id);
+                change.risk.clone_from(&step.risk);
+                continue;
+            }
             changes.push(Change {
                 node: node.clone(),
                 kind: step.id.clone(),
+                for_each: subject.kind,
                 symbol: match subject.kind {
                     ForEach::MissingAddress => Symbol::Add,
-                    ForEach::BridgeMember | ForEach::StrayAddress | ForEach::OtherAddress => Symbol::Remove,
+                    ForEach::LinksDaemon if subject.before == keeping::NOTHING => Symbol::Add,
+                    ForEach::BridgeMember
+                    | ForEach::StrayAddress
+                    | ForEach::OtherAddress
+                    | ForEach::ForeignDaemon
+                    | ForEach::BridgeEntry => Symbol::Remove,
                     _ => Symbol::Change,
                 },
                 interface: subject.interface.clone(),
                 before: subject.before.clone(),
                 after: subject.after.clone(),
                 risk: step.risk.clone(),
-                commands: step.commands(&subject.vars)?,
-                undo: step.undo(&subject.vars)?,
+                commands,
+                undo,
             });
         }
     }
     Ok(changes)
-}
-
-/// SHA-256 over what the plan rests on: cabling and addresses of every node, and the playbook. What changes by itself
-/// (routes that age, temporary IPv6 addresses, tunnels) is left out.
-fn fingerprint(inventory: &Inventory, snapshot: &Snapshot, plan: &NetworkPlan, book: &Playbook) -> String {
-    let nodes: BTreeMap<&NodeName, serde_json::Value> = snapshot
-        .answered()
-        .map(|(name, facts)| {
-            let interfaces: Vec<_> = facts
-                .interfaces
-                .iter()
-                .flatten()
-                .filter(|i| i.name.starts_with("en") || i.name.starts_with("bridge"))
-                .map(|i| serde_json::json!([i.name, i.up(), i.inet, i.members]))
-                .collect();
-            (
-                name,
-                serde_json::json!([facts.receptacles, facts.hardware_ports, interfaces, facts.session.local_address]),
-            )
-        })
-        .collect();
-    let changes: Vec<_> =
-        plan.changes.iter().map(|c| (&c.node, c.commands.iter().map(Cmd::display).collect::<Vec<_>>())).collect();
-    let order: Vec<_> = inventory.nodes.iter().map(|n| &n.name).collect();
-    let all = serde_json::json!([inventory.rack, inventory.pool, order, nodes, changes, plan.problems, book.sha256]);
-    hex::encode(Sha256::digest(all.to_string().as_bytes()))
 }
 
 #[cfg(test)]

@@ -34,6 +34,14 @@ pub enum ProblemKind {
     Ambiguous,
     /// The pool has no network left for this cable.
     PoolExhausted,
+    /// An address would be changed under RDMA in one boot.
+    Readdress,
+    /// Bridges and cables form a cycle, or the next cable would close one.
+    BridgeLoop,
+    /// The network preferences bring the bridge back at the next restart.
+    BridgeEntry,
+    /// An earlier change waits for its confirmation.
+    Unconfirmed,
     /// An address of the pool stays on an interface whose link is not there now.
     Idle,
 }
@@ -63,7 +71,7 @@ impl Problem {
             | ProblemKind::Refused
             | ProblemKind::Unreadable
             | ProblemKind::PoolExhausted => Verdict::Fail,
-            ProblemKind::Idle => Verdict::Skip,
+            ProblemKind::Idle | ProblemKind::BridgeEntry => Verdict::Skip,
             _ => Verdict::Warn,
         };
         Problem { kind, verdict, node: None, link: None, message: message.into(), action: None }

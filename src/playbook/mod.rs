@@ -17,4 +17,4 @@ pub use expand::Vars;
 pub use load::{Playbook, Playbooks, Step};
 pub use schema::By;
 pub use scope::ForEach;
-pub use templates::{TemplateError, Templates};
+pub use templates::{Script, Scripts, TemplateError, Templates};

@@ -27,6 +27,20 @@ pub enum ForEach {
     OldMacosNode,
     /// A node that has the runtime, or gets it.
     Runtime,
+    /// A node whose link networks are changed or taken back: the lock, the records, the dead-man.
+    Network,
+    /// A daemon of another program that sets the links' interfaces.
+    ForeignDaemon,
+    /// A node whose links daemon runs while the links are to change.
+    RunningLinksDaemon,
+    /// A link interface without a link-local IPv6 address.
+    NoLinkLocal,
+    /// A link end whose address is not at index 1 of the GID table.
+    WrongGid,
+    /// A node whose links daemon is missing or keeps other links.
+    LinksDaemon,
+    /// A bridge in the network preferences that is to go.
+    BridgeEntry,
 }
 
 /// On every node.
@@ -39,6 +53,9 @@ const RUNTIME: &[&str] = &[
     "node", "root", "install", "base", "staging", "release", "current", "id", "uid", "gid", "python", "model", "plist",
     "label", "file", "pid", "lines",
 ];
+/// Where the link networks' own files lie, and what a step is about.
+const NETWORK: &[&str] =
+    &["node", "root", "dir", "log", "run", "daemons", "preferences", "label", "interface", "bridge", "json"];
 /// A person stands before this node.
 const PERSON: &[&str] = &["node", "label", "slot", "model", "serial", "version", "build"];
 
@@ -50,7 +67,13 @@ impl ForEach {
             ForEach::BridgeMember => &["node", "interface", "receptacle", "bridge"],
             ForEach::DownInterface => &["node", "interface", "receptacle"],
             ForEach::StrayAddress | ForEach::OtherAddress => &["node", "interface", "address", "netmask", "prefix"],
-            ForEach::MissingAddress | ForEach::LinkEnd => LINK,
+            ForEach::MissingAddress | ForEach::LinkEnd | ForEach::WrongGid => LINK,
+            ForEach::Network
+            | ForEach::ForeignDaemon
+            | ForEach::NoLinkLocal
+            | ForEach::LinksDaemon
+            | ForEach::RunningLinksDaemon
+            | ForEach::BridgeEntry => NETWORK,
             ForEach::RdmaDisabledNode | ForEach::OldMacosNode => PERSON,
             ForEach::Runtime => RUNTIME,
         }

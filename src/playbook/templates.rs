@@ -15,7 +15,27 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("checklist.html", include_str!("../../templates/checklist.html")),
     ("checklist.md", include_str!("../../templates/checklist.md")),
     ("checklist.txt", include_str!("../../templates/checklist.txt")),
+    ("links.sh", include_str!("../../templates/links.sh")),
+    ("restore.sh", include_str!("../../templates/restore.sh")),
 ];
+
+/// A text that is laid on a node and run there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// The text.
+    pub text: String,
+    /// Its SHA-256, hexadecimal.
+    pub sha256: String,
+}
+
+/// The scripts of the link networks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scripts {
+    /// Keeps the links.
+    pub links: Script,
+    /// Takes a change back.
+    pub restore: Script,
+}
 
 /// All templates of this run. Values put into a `*.html` template are escaped.
 #[derive(Debug)]
@@ -93,6 +113,19 @@ impl Templates {
     fn add(&mut self, name: &str, text: String, file: &str) -> Result<(), TemplateError> {
         self.sha256.insert(name.to_owned(), hex::encode(Sha256::digest(text.as_bytes())));
         self.environment.add_template_owned(name.to_owned(), text).map_err(|e| error(file, &e))
+    }
+
+    /// The scripts of the link networks. They take what they need as arguments: nothing is filled in.
+    ///
+    /// # Errors
+    /// A replacement that is no template.
+    pub fn scripts(&self) -> Result<Scripts, TemplateError> {
+        let script = |name: &str| {
+            let text = format!("{}\n", self.render(name, ())?.trim_end());
+            let sha256 = hex::encode(Sha256::digest(text.as_bytes()));
+            Ok(Script { text, sha256 })
+        };
+        Ok(Scripts { links: script("links.sh")?, restore: script("restore.sh")? })
     }
 
     /// Fills a template.

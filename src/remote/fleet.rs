@@ -1,6 +1,6 @@
 //! All nodes of a rack at once: one connection each, bounded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -35,6 +35,22 @@ pub struct ConnectOptions {
 pub struct Fleet {
     /// Every node of the inventory.
     pub nodes: BTreeMap<NodeName, Result<SharedRemote, ConnectError>>,
+    secrets: Secrets,
+}
+
+/// What the person was asked for once.
+#[derive(Clone)]
+struct Secrets {
+    keys: KeyRing,
+    passwords: SudoPassword,
+    asker: Asker,
+}
+
+impl Secrets {
+    fn new(options: &ConnectOptions) -> Self {
+        let asker = Asker::new(Arc::clone(&options.prompt));
+        Secrets { keys: KeyRing::new(asker.clone()), passwords: SudoPassword::new(asker.clone()), asker }
+    }
 }
 
 impl Fleet {
@@ -54,25 +70,48 @@ impl Fleet {
         for text in around.warnings() {
             events.emit(Event::Warning { node: None, text: text.clone() });
         }
-        let asker = Asker::new(Arc::clone(&options.prompt));
+        Self::open(inventory, options, events, around, Secrets::new(options), |_| true).await
+    }
+
+    /// New connections to some of the nodes, from nothing: what is proven by one of them is that the way in is open.
+    /// Passphrases and passwords are not asked for again.
+    pub async fn again(
+        &self,
+        inventory: &Inventory,
+        options: &ConnectOptions,
+        events: &Events,
+        only: &BTreeSet<NodeName>,
+    ) -> Fleet {
+        let around = Surroundings::detect(inventory.ssh.use_config);
+        Self::open(inventory, options, events, &around, self.secrets.clone(), |node| only.contains(node)).await
+    }
+
+    async fn open(
+        inventory: &Inventory,
+        options: &ConnectOptions,
+        events: &Events,
+        around: &Surroundings,
+        secrets: Secrets,
+        wanted: impl Fn(&NodeName) -> bool,
+    ) -> Fleet {
         let run = Run {
             inventory,
             around,
             access: options.access,
             policy: HostKeyPolicy {
                 accept_new: options.accept_new_host_keys,
-                asker: asker.clone(),
+                asker: secrets.asker.clone(),
                 events: Arc::clone(events),
             },
-            keys: KeyRing::new(asker.clone()),
-            passwords: SudoPassword::new(asker),
+            keys: secrets.keys.clone(),
+            passwords: secrets.passwords.clone(),
             jumps: Mutex::default(),
             events,
         };
-        let work: Vec<BoxFuture<'_, _>> =
-            inventory.nodes.iter().enumerate().map(|(index, node)| run.node(index, node).boxed()).collect();
+        let nodes = inventory.nodes.iter().enumerate().filter(|(_, node)| wanted(&node.name));
+        let work: Vec<BoxFuture<'_, _>> = nodes.map(|(index, node)| run.node(index, node).boxed()).collect();
         let nodes = futures::stream::iter(work).buffer_unordered(options.parallel.max(1)).collect().await;
-        Fleet { nodes }
+        Fleet { nodes, secrets }
     }
 
     /// Nodes that are connected.

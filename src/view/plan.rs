@@ -6,9 +6,9 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::model::command::printable;
-use crate::model::{Cmd, Inventory, Verdict};
+use crate::model::{Cmd, Inventory, NodeName, Verdict};
 use crate::network::{Change, LinkNetwork, NetworkEnd, NetworkPlan, Problem, ProblemKind, Symbol};
-use crate::phase::network::{Applied, LinkResult, Verified};
+use crate::phase::network::{Applied, Fate, LinkResult, Verified};
 use crate::view::Printer;
 
 /// Version of the JSON.
@@ -163,7 +163,9 @@ fn closing(plan: &NetworkPlan) -> String {
     let nodes = plan.nodes().len();
     let s = if nodes == 1 { "" } else { "s" };
     let _ = writeln!(out, "Plan: {add} to add, {change} to change, {remove} to remove on {nodes} node{s}.");
-    out.push_str("These changes last until a node restarts; nothing is written to its settings.\n");
+    out.push_str(
+        "Each node takes its changes back unless a new SSH session confirms them; then they outlast restarts.\n",
+    );
     out
 }
 
@@ -189,7 +191,7 @@ pub fn json(plan: &NetworkPlan, inventory: &Inventory) -> Value {
         "links": plan.links.iter().map(link).collect::<Vec<_>>(),
         "changes": plan.changes.iter().map(change).collect::<Vec<_>>(),
         "problems": plan.problems,
-        "fingerprint": plan.fingerprint,
+        "fingerprint": plan.fingerprint(),
     })
 }
 
@@ -202,23 +204,7 @@ pub fn applied_human(applied: &[Applied], verified: &Verified, inventory: &Inven
     }
     for node in applied {
         let label = inventory.label(&node.node);
-        match &node.failure {
-            None => {
-                let _ = writeln!(out, "  {}: {label}: {} changes", word(printer, Verdict::Pass), node.done);
-            }
-            Some(failure) => {
-                let _ = writeln!(
-                    out,
-                    "  {}: {label}: `{}`: {}",
-                    word(printer, Verdict::Fail),
-                    failure.command,
-                    failure.why
-                );
-                for line in failure.aftermath() {
-                    let _ = writeln!(out, "        {line}");
-                }
-            }
-        }
+        fate(&mut out, &label, node, printer);
     }
     heading(&mut out, printer, "Verified");
     for link in &verified.links {
@@ -243,6 +229,77 @@ pub fn applied_human(applied: &[Applied], verified: &Verified, inventory: &Inven
     printable_lines(&out, printer)
 }
 
+/// What became of a node.
+fn fate(out: &mut String, label: &str, node: &Applied, printer: Printer) {
+    let changes = node.changes;
+    let s = if changes == 1 { "" } else { "s" };
+    let verdict = if node.fate == Fate::Complete { Verdict::Pass } else { Verdict::Fail };
+    let head = word(printer, verdict);
+    let _ = match &node.fate {
+        Fate::Complete => writeln!(out, "  {head}: {label}: {changes} change{s}, confirmed over a new SSH session"),
+        Fate::Untouched(why) => writeln!(out, "  {head}: {label}: nothing was changed: {why}"),
+        Fate::Reverted { why, .. } => {
+            writeln!(out, "  {head}: {label}: {why}\n        the node has taken its changes back; it is as before")
+        }
+        Fate::GoesBack { why, unseen, within } => writeln!(
+            out,
+            "  {head}: {label}: {why}\n        it takes its changes back by itself within {} s; that could not be \
+             watched: {unseen}",
+            within.as_secs()
+        ),
+    };
+    if let Fate::Reverted { log, .. } = &node.fate {
+        for line in log.iter().filter(|l| l.contains(" failed: ")) {
+            let _ = writeln!(out, "        {line}");
+        }
+    }
+}
+
+fn fate_json(node: &Applied) -> Value {
+    let (fate, why, log) = match &node.fate {
+        Fate::Complete => ("complete", None, None),
+        Fate::Untouched(why) => ("untouched", Some(why.clone()), None),
+        Fate::Reverted { why, log } => ("reverted", Some(why.clone()), Some(log.clone())),
+        Fate::GoesBack { why, unseen, .. } => ("goes-back", Some(format!("{why}; not watched: {unseen}")), None),
+    };
+    json!({"node": node.node, "changes": node.changes, "fate": fate, "why": why, "log": log})
+}
+
+/// What revert did, for people.
+pub fn reverted_human(done: &[Applied], unreached: &[&NodeName], inventory: &Inventory, printer: Printer) -> String {
+    let mut out = String::new();
+    heading(&mut out, printer, "Reverted");
+    for node in done {
+        let label = inventory.label(&node.node);
+        let (verdict, text) = match &node.fate {
+            Fate::Complete => (Verdict::Pass, "macluster has changed nothing there".to_owned()),
+            Fate::Reverted { .. } => (Verdict::Pass, "as it was before the first apply".to_owned()),
+            Fate::Untouched(why) => (Verdict::Fail, format!("nothing was changed: {why}")),
+            Fate::GoesBack { unseen, .. } => (Verdict::Fail, format!("it goes back by itself; not watched: {unseen}")),
+        };
+        let _ = writeln!(out, "  {}: {label}: {text}", word(printer, verdict));
+        if let Fate::Reverted { log, .. } = &node.fate {
+            for line in log.iter().filter(|l| l.contains(" failed: ")) {
+                let _ = writeln!(out, "        {line}");
+            }
+        }
+    }
+    for node in unreached {
+        let _ = writeln!(out, "  {}: {}: not reached", word(printer, Verdict::Fail), inventory.label(node));
+    }
+    printable_lines(&out, printer)
+}
+
+/// What revert did, for programs.
+pub fn reverted_json(done: &[Applied], unreached: &[&NodeName], inventory: &Inventory) -> Value {
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "rack": inventory.rack,
+        "reverted": done.iter().map(fate_json).collect::<Vec<_>>(),
+        "unreached": unreached,
+    })
+}
+
 fn ends(link: &LinkResult) -> String {
     let end = |e: &NetworkEnd| format!("{} {}", e.node, e.interface);
     format!("{} ↔ {}", end(&link.network.a), end(&link.network.b))
@@ -250,16 +307,7 @@ fn ends(link: &LinkResult) -> String {
 
 /// What apply did, for programs.
 pub fn applied_json(plan: &NetworkPlan, applied: &[Applied], verified: &Verified, inventory: &Inventory) -> Value {
-    let nodes: Vec<Value> = applied
-        .iter()
-        .map(|a| {
-            let failure = a
-                .failure
-                .as_ref()
-                .map(|f| json!({"command": f.command, "why": f.why, "undone": f.undone, "not_undone": f.not_undone}));
-            json!({"node": a.node, "done": a.done, "failure": failure})
-        })
-        .collect();
+    let nodes: Vec<Value> = applied.iter().map(fate_json).collect();
     let links: Vec<Value> = verified
         .links
         .iter()

@@ -8,7 +8,7 @@ use crate::network::fixture::{Rack, inet, name, unknown};
 fn refused(change: impl FnOnce(&mut Rack)) -> Option<String> {
     let mut rack = Rack::new(3, true);
     change(&mut rack);
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     let refusals: Vec<_> = plan.problems.iter().filter(|p| p.kind == ProblemKind::Refused).collect();
     let Some(refusal) = refusals.first() else {
         assert_eq!(plan.nodes().len(), 3);
@@ -92,6 +92,6 @@ fn a_node_without_changes_is_never_refused() {
     let mut rack = Rack::new(3, true);
     rack.apply();
     ride(&mut rack, "203.0.113.9", None);
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert!(plan.changes.is_empty() && !plan.blocked(), "{:?}", plan.problems);
 }

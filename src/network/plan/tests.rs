@@ -1,7 +1,9 @@
+use crate::mesh::LinkGraph;
 use crate::model::facts::{Attached, Route};
+use crate::model::network_facts::{BridgeEntry, HistoryEntry, Job};
 use crate::model::{CollectFailure, FailureKind};
 use crate::network::fixture::{Rack, inet, name, unknown};
-use crate::network::{ProblemKind, free_pool};
+use crate::network::{PlanOptions, ProblemKind, Symbol, free_pool};
 
 #[test]
 fn every_pair_has_its_own_network_and_a_second_plan_is_empty() {
@@ -17,9 +19,10 @@ fn every_pair_has_its_own_network_and_a_second_plan_is_empty() {
             "studio-3 en4 10.254.0.10",
         ]
     );
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert_eq!(plan.counts(), [6, 0, 6]);
-    assert!(plan.problems.is_empty(), "{:?}", plan.problems);
+    let kinds: Vec<ProblemKind> = plan.problems.iter().map(|p| p.kind).collect();
+    assert_eq!(kinds, [ProblemKind::BridgeLoop], "three bridges and three cables: a storm");
     rack.apply();
     let after = rack.plan();
     assert!(after.changes.is_empty() && after.problems.is_empty(), "{after:?}");
@@ -38,7 +41,7 @@ fn a_node_added_at_the_end_moves_nobody() {
 
 #[test]
 fn commands_come_in_the_order_of_the_playbook_with_their_way_back() {
-    let plan = Rack::new(2, true).plan();
+    let plan = Rack::new(2, true).links_plan();
     let lines = |undo: bool| -> Vec<String> {
         let all = plan.of(&name("studio-1")).into_iter().flat_map(|c| if undo { &c.undo } else { &c.commands });
         all.map(crate::model::Cmd::display).collect()
@@ -61,7 +64,7 @@ fn moving_a_cable_changes_the_interface_and_not_the_address() {
     rack.unplug((1, 2));
     rack.cable((1, 5), (2, 2));
     assert_eq!(rack.addresses(), ["studio-1 en6 10.254.0.1", "studio-2 en3 10.254.0.2"]);
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     let said: Vec<_> = plan.changes.iter().map(|c| (c.node.as_str(), c.kind.as_str(), c.interface.as_str())).collect();
     assert_eq!(
         said,
@@ -72,7 +75,7 @@ fn moving_a_cable_changes_the_interface_and_not_the_address() {
         ]
     );
     rack.apply();
-    assert!(rack.plan().changes.is_empty());
+    assert!(rack.links_plan().changes.is_empty());
 }
 
 #[test]
@@ -91,12 +94,12 @@ fn rails_get_networks_and_keep_them() {
     rack.unplug((1, 2));
     rack.unplug((2, 2));
     assert_eq!(rack.addresses(), both[2..]);
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert!(plan.changes.is_empty(), "{:?}", plan.changes);
     assert!(plan.problems.iter().all(|p| p.kind == ProblemKind::Idle) && plan.problems.len() == 2);
     rack.cable((1, 2), (2, 2));
     assert_eq!(rack.addresses(), both);
-    assert!(rack.plan().changes.is_empty());
+    assert!(rack.links_plan().changes.is_empty());
     // The second rail's cable moves at one end: the end that stayed tells which rail it is.
     rack.unplug((1, 3));
     rack.cable((1, 6), (2, 4));
@@ -108,7 +111,7 @@ fn addresses_that_would_take_the_gid_are_removed() {
     let mut rack = Rack::new(2, true);
     rack.interface(1, "bridge0").members.clear();
     rack.interface(1, "en3").inet = vec![inet("169.254.7.7/16"), inet("192.168.50.1/30"), inet("10.254.0.1/24")];
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     let said: Vec<_> = plan.of(&name("studio-1")).into_iter().map(|c| (c.kind.as_str(), c.before.as_str())).collect();
     assert_eq!(
         said,
@@ -120,7 +123,7 @@ fn addresses_that_would_take_the_gid_are_removed() {
         ]
     );
     rack.apply();
-    assert!(rack.plan().changes.is_empty());
+    assert!(rack.links_plan().changes.is_empty());
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn a_down_interface_is_brought_up() {
     let mut rack = Rack::new(2, true);
     rack.apply();
     rack.interface(2, "en3").flags.clear();
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     let said: Vec<_> = plan.changes.iter().map(|c| (c.kind.as_str(), c.before.as_str(), c.after.as_str())).collect();
     assert_eq!(said, [("bring-up", "down", "up")]);
 }
@@ -137,7 +140,7 @@ fn a_down_interface_is_brought_up() {
 fn the_bridge_is_found_by_its_members_and_not_by_its_name() {
     let mut rack = Rack::new(2, true);
     rack.interface(1, "bridge0").name = "bridge3".to_owned();
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     let first = plan.of(&name("studio-1")).into_iter().next().expect("a change");
     assert_eq!(
         first.commands.first().map(crate::model::Cmd::display).as_deref(),
@@ -150,7 +153,7 @@ fn cables_in_doubt_get_no_network_and_are_told() {
     let kinds = |change: &dyn Fn(&mut Rack)| {
         let mut rack = Rack::new(2, false);
         change(&mut rack);
-        let plan = rack.plan();
+        let plan = rack.links_plan();
         assert!(plan.links.is_empty() && plan.changes.is_empty(), "{plan:?}");
         plan.problems.iter().map(|p| p.kind).collect::<Vec<_>>()
     };
@@ -205,7 +208,7 @@ fn a_clash_with_the_pool_is_named_and_nothing_is_planned() {
     rack.facts(2).routes.as_mut().expect("routes").push(route("10.0.0.0/8", "utun4"));
     rack.interface(1, "en0").inet.push(inet("10.254.9.9/24"));
     rack.facts(1).routes.as_mut().expect("routes").push(route("10.254.9.0/24", "en0"));
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert!(plan.changes.is_empty() && plan.blocked());
     let said: Vec<_> = plan.problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(
@@ -221,7 +224,7 @@ fn a_clash_with_the_pool_is_named_and_nothing_is_planned() {
     // The proposal works.
     let mut moved = Rack::with_pool(2, true, "172.31.0.0/16");
     moved.facts(2).routes.as_mut().expect("routes").push(route("10.0.0.0/8", "utun4"));
-    assert!(!moved.plan().blocked());
+    assert!(!moved.links_plan().blocked());
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn own_link_networks_and_default_routes_are_no_clash() {
             interface: interface.to_owned(),
         });
     }
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert!(plan.problems.is_empty() && plan.changes.is_empty(), "{plan:?}");
 }
 
@@ -251,7 +254,7 @@ fn own_link_networks_and_default_routes_are_no_clash() {
 fn a_pool_in_use_elsewhere_on_the_node_is_a_clash_even_inside_the_same_network() {
     let mut rack = Rack::new(2, true);
     rack.interface(1, "bridge0").inet.push(inet("10.254.0.1/30"));
-    assert!(rack.plan().problems.iter().any(|p| p.kind == ProblemKind::PoolClash));
+    assert!(rack.links_plan().problems.iter().any(|p| p.kind == ProblemKind::PoolClash));
 }
 
 #[test]
@@ -263,7 +266,7 @@ fn an_unreachable_node_is_said_and_its_peers_keep_their_addresses() {
         message: "no answer from 192.0.2.13 port 22 within 10 s".to_owned(),
         hint: Some("is it on?".to_owned()),
     });
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert!(plan.changes.is_empty(), "{:?}", plan.changes);
     assert_eq!(plan.links.len(), 1);
     let unreachable: Vec<_> = plan.problems.iter().filter(|p| p.kind == ProblemKind::Unreachable).collect();
@@ -276,7 +279,7 @@ fn an_unreachable_node_is_said_and_its_peers_keep_their_addresses() {
 fn a_node_whose_routes_are_not_known_is_not_planned_and_neither_are_its_links() {
     let mut rack = Rack::new(3, true);
     rack.facts(3).routes = unknown("netstat");
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     assert!(plan.blocked());
     let touched: Vec<_> = plan.changes.iter().map(|c| (c.node.as_str(), c.interface.as_str())).collect();
     assert!(touched.iter().all(|t| [("studio-1", "en3"), ("studio-2", "en3")].contains(t)), "{touched:?}");
@@ -290,7 +293,7 @@ fn leftovers_of_an_inventory_in_another_order_go() {
     // en6 has no cable; the first address is nobody's in a rack of two, the second its peer's.
     rack.interface(1, "en6").inet = vec![inet("10.254.0.21/30")];
     rack.interface(1, "en7").inet = vec![inet("10.254.0.2/30")];
-    let plan = rack.plan();
+    let plan = rack.links_plan();
     let said: Vec<_> = plan.changes.iter().map(|c| (c.interface.as_str(), c.after.as_str())).collect();
     assert_eq!(said, [("en6", "removed: no link of this rack has it"), ("en7", "removed: the cable is now at en3")]);
 }
@@ -298,10 +301,98 @@ fn leftovers_of_an_inventory_in_another_order_go() {
 #[test]
 fn the_fingerprint_follows_facts_and_not_the_clock() {
     let mut rack = Rack::new(2, true);
-    let before = rack.plan().fingerprint;
+    let before = rack.links_plan().fingerprint();
     rack.snapshot.taken_at = "2027-01-01T00:00:00Z".parse().expect("a time");
     rack.facts(1).sysctl.as_mut().expect("sysctl").insert("x".to_owned(), "1".to_owned());
-    assert_eq!(rack.plan().fingerprint, before);
+    assert_eq!(rack.links_plan().fingerprint(), before);
     rack.interface(1, "en3").inet.push(inet("169.254.1.1/16"));
-    assert_ne!(rack.plan().fingerprint, before);
+    assert_ne!(rack.links_plan().fingerprint(), before);
+}
+
+#[test]
+fn the_links_daemon_is_planned_kept_and_started_again() {
+    let mut rack = Rack::new(2, true);
+    let plan = rack.plan();
+    let daemon: Vec<_> = plan.changes.iter().filter(|c| c.interface == "com.macluster.links").collect();
+    assert_eq!(daemon.len(), 2);
+    assert_eq!((daemon[0].symbol, daemon[0].before.as_str()), (Symbol::Add, "nothing"));
+    assert_eq!(daemon[0].after, "keeps 1 link across restarts");
+    assert!(daemon[0].commands.iter().any(|c| c.display().contains("launchctl bootstrap")));
+    rack.apply();
+    assert!(rack.plan().changes.is_empty());
+    // A job that is gone, and a list that is another, are changes of their own.
+    rack.facts(1).network.jobs = Ok(vec![]);
+    let plan = rack.plan();
+    assert_eq!(plan.changes.iter().map(|c| c.before.as_str()).collect::<Vec<_>>(), ["not running, keeps 1 link"]);
+    rack.apply();
+    if let Ok(Some(config)) = &mut rack.facts(1).network.configured {
+        config.script = Some("older".to_owned());
+    }
+    assert_eq!(
+        rack.plan().changes.iter().map(|c| c.kind.as_str()).collect::<Vec<_>>(),
+        ["stop-links-daemon", "install-links-daemon"]
+    );
+}
+
+#[test]
+fn another_programs_daemon_is_refused_until_it_may_be_stopped() {
+    let mut rack = Rack::new(2, true);
+    let job =
+        |label: &str| Job { label: label.to_owned(), pid: None, state: "x".to_owned(), last_exit: None, path: None };
+    rack.facts(1).network.jobs = Ok(vec![job("io.exo.networksetup")]);
+    let plan = rack.plan();
+    assert!(plan.changes.is_empty(), "half a link is of no use: {:?}", plan.changes);
+    assert!(plan.problems.iter().any(|p| p.kind == ProblemKind::Refused && p.message.contains("exo")));
+    let options = PlanOptions { replace_foreign_daemon: true, ..PlanOptions::default() };
+    let plan = rack.plan_with(&LinkGraph::build(&rack.snapshot), options);
+    assert_eq!(plan.changes.first().map(|c| c.kind.as_str()), Some("stop-foreign-daemon"));
+    assert_eq!(plan.nodes().len(), 2);
+}
+
+#[test]
+fn a_bridge_in_the_preferences_is_told_and_removed_only_when_asked() {
+    let mut rack = Rack::new(2, true);
+    let json = r#"{"Interfaces":["en3"]}"#;
+    let entry = BridgeEntry { name: "bridge0".to_owned(), members: vec!["en3".to_owned()], json: json.to_owned() };
+    rack.facts(1).network.bridge_entries = Ok(vec![entry]);
+    let plan = rack.plan();
+    assert!(
+        plan.problems.iter().any(|p| p.kind == ProblemKind::BridgeEntry && p.verdict == crate::model::Verdict::Skip)
+    );
+    assert!(!plan.changes.iter().any(|c| c.interface == "bridge0"));
+    let options = PlanOptions { remove_bridge_entry: true, ..PlanOptions::default() };
+    let plan = rack.plan_with(&LinkGraph::build(&rack.snapshot), options);
+    let change = plan.changes.iter().find(|c| c.interface == "bridge0").expect("a change");
+    assert_eq!(change.undo.len(), 1);
+    assert!(change.undo[0].display().contains("plutil -insert VirtualNetworkInterfaces.Bridge.bridge0 -json"));
+}
+
+#[test]
+fn addresses_that_rdma_has_had_in_this_boot_are_told() {
+    let mut rack = Rack::new(2, true);
+    assert!(!rack.plan().readdresses());
+    let entry = |boot: &str, address: &str| HistoryEntry {
+        boot: boot.to_owned(),
+        interface: "en3".to_owned(),
+        address: address.parse().expect("an address"),
+    };
+    rack.facts(1).network.history = Ok(vec![entry("BOOT-0", "10.254.9.9"), entry("BOOT-1", "10.254.0.1")]);
+    assert!(!rack.plan().readdresses(), "another boot, or the same address");
+    rack.facts(1).network.history = Ok(vec![entry("BOOT-1", "10.254.9.9")]);
+    assert!(rack.plan().readdresses());
+    rack.facts(1).rdma_switch = Ok(crate::model::facts::RdmaSwitch::Disabled);
+    assert!(!rack.plan().readdresses());
+}
+
+#[test]
+fn the_cable_that_would_close_a_cycle_is_named() {
+    let mut rack = Rack::new(3, true);
+    rack.unplug((2, 3));
+    rack.unplug((3, 3));
+    let problems = rack.plan().problems;
+    let told = problems.iter().find(|p| p.kind == ProblemKind::BridgeLoop).expect("told");
+    assert!(told.message.starts_with("do not plug this cable yet"), "{}", told.message);
+    assert!(told.message.contains("studio-2 and studio-3"), "{}", told.message);
+    rack.interface(1, "bridge0").members.clear();
+    assert!(!rack.plan().problems.iter().any(|p| p.kind == ProblemKind::BridgeLoop));
 }

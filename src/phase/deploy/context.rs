@@ -14,7 +14,7 @@ use crate::model::command::printable;
 use crate::model::{Inventory, NodeName, Snapshot};
 use crate::phase::bundle::{Built, Platform};
 use crate::phase::runtime::RuntimeNode;
-use crate::playbook::Playbooks;
+use crate::playbook::{Playbooks, Scripts};
 
 /// Lines of an engine's log in the report of a failure.
 const LOG_LINES: usize = 15;
@@ -54,6 +54,8 @@ pub struct Deploy {
     pub inventory: Inventory,
     /// All playbooks.
     pub playbooks: Playbooks,
+    /// Scripts of the link networks.
+    pub scripts: Scripts,
     /// Its facts.
     pub snapshot: Snapshot,
     /// Wishes.

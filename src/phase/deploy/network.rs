@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::exit::Exit;
 use crate::mesh::LinkGraph;
 use crate::model::{Backend, Over, Verdict};
-use crate::network::plan;
+use crate::network::{PlanOptions, PlanRequest, plan};
 
 pub(super) struct Network;
 
@@ -38,8 +38,15 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
         return Ok(());
     }
     let graph = LinkGraph::build(&deploy.snapshot);
-    let plan = plan(&deploy.inventory, &deploy.snapshot, &graph, &deploy.playbooks)
-        .map_err(|e| PhaseFailure::new(Exit::Inventory, e.to_string()))?;
+    let plan = plan(&PlanRequest {
+        inventory: &deploy.inventory,
+        snapshot: &deploy.snapshot,
+        graph: &graph,
+        playbooks: &deploy.playbooks,
+        scripts: &deploy.scripts,
+        options: PlanOptions::default(),
+    })
+    .map_err(|e| PhaseFailure::new(Exit::Inventory, e.to_string()))?;
     if !plan.changes.is_empty() {
         let nodes: Vec<String> = plan.nodes().into_iter().map(|n| deploy.inventory.label(n)).collect();
         let count = plan.changes.len();

@@ -1,138 +1,360 @@
-//! Runs a plan: nodes side by side, each node's changes in order, and back again when one fails.
+//! Runs a plan. Nodes are worked on side by side; every node can go back by itself at any moment, and does unless a new
+//! SSH session confirms the change.
+//!
+//! lock → record what is there → arm the dead-man → change → prove → confirm over a new session → disarm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::{BoxFuture, join_all};
+use tokio_util::sync::CancellationToken;
+
+use super::change::{change, record};
+use super::deadman::{self, Armed, Back};
+use super::lock::{self, Operator};
+use super::prove::{Prover, prove};
+use super::steps::NetNode;
+use super::verify::Verified;
 use crate::event::{Event, Events};
-use crate::model::{Cmd, NodeName, Output};
-use crate::network::{Change, NetworkPlan};
-use crate::remote::{RemoteError, SharedRemote};
+use crate::model::network_facts::HistoryEntry;
+use crate::model::{Inventory, NodeName, Snapshot};
+use crate::network::persist::{boot_session, history};
+use crate::network::{Change, NetworkPlan, PlanOptions};
+use crate::playbook::{PlaybookError, Playbooks, Scripts};
+use crate::remote::{Fleet, SharedRemote};
+
+/// What an apply needs.
+#[derive(Clone, Copy)]
+pub struct Applying<'a> {
+    /// Nodes and pool.
+    pub inventory: &'a Inventory,
+    /// The facts of the plan.
+    pub snapshot: &'a Snapshot,
+    /// The plan.
+    pub plan: &'a NetworkPlan,
+    /// Commands.
+    pub playbooks: &'a Playbooks,
+    /// What is laid on the nodes.
+    pub scripts: &'a Scripts,
+    /// Wishes, for plans made on the way.
+    pub options: PlanOptions,
+    /// How long a node waits for its confirmation after the last sign of life.
+    pub window: Duration,
+    /// How long links may take to come up.
+    pub settle: Duration,
+    /// Who does it.
+    pub operator: &'a Operator,
+    /// The person wants to stop: nodes go back.
+    pub stop: &'a CancellationToken,
+    /// Where progress goes.
+    pub events: &'a Events,
+}
+
+/// New connections to these nodes, made from nothing.
+pub type Again<'a> = dyn Fn(BTreeSet<NodeName>) -> BoxFuture<'a, Fleet> + Send + Sync + 'a;
+
+/// What became of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The change stands.
+    Complete,
+    /// Nothing was changed, and why.
+    Untouched(String),
+    /// It has gone back to what was there before.
+    Reverted {
+        /// Why.
+        why: String,
+        /// What it did.
+        log: Vec<String>,
+    },
+    /// It goes back by itself; that could not be watched.
+    GoesBack {
+        /// Why.
+        why: String,
+        /// Why it cannot be watched.
+        unseen: String,
+        /// Within this time.
+        within: Duration,
+    },
+}
 
 /// What happened on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// Node.
     pub node: NodeName,
-    /// Changes that stand.
-    pub done: usize,
-    /// The command that failed, after which nothing else was tried there.
-    pub failure: Option<ApplyFailure>,
+    /// Changes of its plan.
+    pub changes: usize,
+    /// What became of them.
+    pub fate: Fate,
 }
 
-/// A command that failed, and what became of the changes before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApplyFailure {
-    /// The command line.
-    pub command: String,
-    /// How it ended.
-    pub why: String,
-    /// Commands that took earlier changes back.
-    pub undone: Vec<String>,
-    /// Earlier changes that were not taken back: what was tried, or that there is no way back, and why.
-    pub not_undone: Vec<String>,
+/// One node at work.
+pub(super) struct Work<'a> {
+    pub(super) node: NetNode,
+    pub(super) changes: Vec<&'a Change>,
+    armed: Option<Armed>,
+    fate: Option<Fate>,
 }
 
-impl ApplyFailure {
-    /// What it leaves behind, in sentences.
-    pub fn aftermath(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.undone.iter().map(|line| format!("taken back: {line}")).collect();
-        lines.extend(self.not_undone.iter().map(|line| format!("not taken back: {line}")));
-        if lines.is_empty() {
-            lines.push("nothing was changed on this node".to_owned());
+/// Applies the plan to the nodes that have changes in it. A node that fails goes back and does not stop the others.
+///
+/// # Errors
+/// Somebody else works on a node: nothing was changed anywhere, told by node.
+pub async fn apply(
+    a: &Applying<'_>,
+    remotes: &BTreeMap<NodeName, SharedRemote>,
+    fleet: &Fleet,
+    again: &Again<'_>,
+) -> Result<(Vec<Applied>, Verified), ApplyError> {
+    let book = Arc::new(a.playbooks.book("network")?.clone());
+    let mut works: Vec<Work<'_>> = Vec::new();
+    let mut lost = Vec::new();
+    for name in a.plan.nodes() {
+        match remotes.get(name) {
+            Some(remote) => works.push(Work {
+                node: NetNode::new(remote, &book, a.events),
+                changes: a.plan.of(name),
+                armed: None,
+                fate: None,
+            }),
+            None => lost.push(Applied {
+                node: name.clone(),
+                changes: a.plan.of(name).len(),
+                fate: Fate::Untouched("no connection to this node".to_owned()),
+            }),
         }
-        if !self.not_undone.is_empty() {
-            lines.push("a restart of the node takes everything back; `macluster network apply` tries again".to_owned());
-        }
-        lines
     }
-}
-
-/// Applies the plan to the nodes that have changes in it. A node that fails does not stop the others.
-pub async fn apply(plan: &NetworkPlan, remotes: &BTreeMap<NodeName, SharedRemote>, events: &Events) -> Vec<Applied> {
-    let nodes = plan.nodes();
-    let work = nodes.into_iter().map(|node| async move {
-        let changes = plan.of(node);
-        let what = "setting up link networks".to_owned();
-        events.emit(Event::TaskStarted { node: Some(node.clone()), what: what.clone() });
-        let applied = match remotes.get(node) {
-            Some(remote) => on_node(node, remote, &changes, events).await,
-            None => Applied {
-                node: node.clone(),
-                done: 0,
-                failure: Some(ApplyFailure {
-                    command: "ssh".to_owned(),
-                    why: "no connection to this node".to_owned(),
-                    undone: vec![],
-                    not_undone: vec![],
-                }),
-            },
-        };
-        let error = applied.failure.as_ref().map(|f| format!("`{}`: {}", f.command, f.why));
-        events.emit(Event::TaskDone { node: Some(node.clone()), what, error });
-        applied
+    a.events.emit(Event::PhaseStarted { id: "lock", title: "Take the lock of every node".to_owned() });
+    let locked = lock_all(a, &works).await;
+    a.events.emit(Event::PhaseDone { id: "lock", ok: locked.is_ok() });
+    locked.map_err(ApplyError::Locked)?;
+    each(a, &mut works, "arm", "Record what is there and arm the dead-man", |w| Box::pin(prepare(a, w))).await;
+    each(a, &mut works, "change", "Set up the link networks", |w| Box::pin(work(a, w))).await;
+    a.events.emit(Event::PhaseStarted { id: "verify", title: "Prove the link networks".to_owned() });
+    let verified = verify(a, &mut works, fleet).await;
+    a.events.emit(Event::PhaseDone { id: "verify", ok: verified.as_ref().is_ok_and(Verified::ok) });
+    let names: BTreeSet<NodeName> = alive(&works).map(|w| w.node.name.clone()).collect();
+    let fresh = if names.is_empty() { None } else { Some(again(names).await) };
+    each(a, &mut works, "confirm", "Confirm over new SSH sessions", |w| Box::pin(confirm(a, w, fresh.as_ref()))).await;
+    if let Some(fresh) = fresh {
+        fresh.close().await;
+    }
+    let done = works.into_iter().map(|w| Applied {
+        node: w.node.name,
+        changes: w.changes.len(),
+        fate: w.fate.unwrap_or(Fate::Complete),
     });
-    futures::future::join_all(work).await
+    let mut applied: Vec<Applied> = done.chain(lost).collect();
+    applied.sort_by_key(|d| a.inventory.nodes.iter().position(|n| n.name == d.node));
+    Ok((applied, verified?))
 }
 
-async fn on_node(node: &NodeName, remote: &SharedRemote, changes: &[&Change], events: &Events) -> Applied {
-    for (done, change) in changes.iter().enumerate() {
-        for (nth, cmd) in change.commands.iter().enumerate() {
-            let Err((why, gone)) = run(node, remote, cmd, events).await else { continue };
-            let mut failure = ApplyFailure { command: cmd.display(), why, undone: Vec::new(), not_undone: Vec::new() };
-            // A change that got half way is taken back like a whole one.
-            let earlier = changes.get(..done + usize::from(nth > 0)).unwrap_or_default();
-            let done = take_back(node, remote, earlier, gone, &mut failure, events).await;
-            return Applied { node: node.clone(), done, failure: Some(failure) };
+/// Why nothing was applied anywhere.
+#[derive(Debug)]
+pub enum ApplyError {
+    /// Nodes that somebody else works on, or whose lock cannot be had.
+    Locked(Vec<(NodeName, String)>),
+    /// The playbook cannot be used.
+    Playbook(PlaybookError),
+}
+
+impl From<PlaybookError> for ApplyError {
+    fn from(e: PlaybookError) -> Self {
+        ApplyError::Playbook(e)
+    }
+}
+
+fn alive<'a, 'w>(works: &'a [Work<'w>]) -> impl Iterator<Item = &'a Work<'w>> {
+    works.iter().filter(|w| w.fate.is_none())
+}
+
+/// All locks or none.
+async fn lock_all(a: &Applying<'_>, works: &[Work<'_>]) -> Result<(), Vec<(NodeName, String)>> {
+    let taken = join_all(works.iter().map(|w| lock::take(&w.node, a.operator, a.window))).await;
+    let mut refused: Vec<(NodeName, String)> = Vec::new();
+    for (work, taken) in works.iter().zip(&taken) {
+        if let Err(why) = taken {
+            refused.push((work.node.name.clone(), why.clone()));
         }
     }
-    Applied { node: node.clone(), done: changes.len(), failure: None }
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let own = works.iter().zip(taken).filter(|(_, t)| t.is_ok());
+    join_all(own.map(|(w, _)| w.node.run("unlock"))).await;
+    Err(refused)
 }
 
-/// Undoes the changes before a failure, last first, and counts those that stand. With the connection gone there is
-/// no way to undo anything.
-async fn take_back(
-    node: &NodeName,
-    remote: &SharedRemote,
-    done: &[&Change],
-    mut gone: bool,
-    failure: &mut ApplyFailure,
-    events: &Events,
-) -> usize {
-    let mut standing = 0;
-    for change in done.iter().rev() {
-        let mut stands = change.undo.is_empty();
-        if stands {
-            let way = "the playbook has no way back";
-            failure.not_undone.push(format!("{} on {} ({way})", change.kind, change.interface));
+/// Does a phase on all nodes that are still at work.
+async fn each<'a, 'w, F>(a: &Applying<'_>, works: &'a mut [Work<'w>], id: &'static str, title: &str, phase: F)
+where
+    F: Fn(&'a mut Work<'w>) -> BoxFuture<'a, Option<Fate>>,
+{
+    let at_work: Vec<&mut Work<'_>> = works.iter_mut().filter(|w| w.fate.is_none()).collect();
+    if at_work.is_empty() {
+        return;
+    }
+    a.events.emit(Event::PhaseStarted { id, title: title.to_owned() });
+    let work = at_work.into_iter().map(|w| {
+        let name = w.node.name.clone();
+        let what = title.to_lowercase();
+        let phase = phase(w);
+        async move {
+            a.events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.clone() });
+            let fate = phase.await;
+            let error = fate.as_ref().and_then(Fate::why);
+            a.events.emit(Event::TaskDone { node: Some(name.clone()), what, error });
+            (name, fate)
         }
-        for cmd in change.undo.iter().rev() {
-            if gone {
-                stands = true;
-                failure.not_undone.push(format!("`{}` could not be run: the connection is lost", cmd.display()));
-                continue;
+    });
+    let fates = join_all(work).await;
+    let ok = fates.iter().all(|(_, fate)| fate.is_none());
+    let _ = fates;
+    a.events.emit(Event::PhaseDone { id, ok });
+}
+
+impl Fate {
+    /// Why the change does not stand.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Fate::Complete => None,
+            Fate::Untouched(why) | Fate::Reverted { why, .. } | Fate::GoesBack { why, .. } => Some(why.clone()),
+        }
+    }
+}
+
+/// Stopped by the person?
+fn stopped(a: &Applying<'_>) -> Result<(), String> {
+    if a.stop.is_cancelled() { Err("interrupted".to_owned()) } else { Ok(()) }
+}
+
+async fn prepare(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
+    let result = async {
+        stopped(a)?;
+        let facts = a.snapshot.facts(&work.node.name).ok_or("its facts are not known")?;
+        let boot = boot_session(facts).ok_or("which boot it is in is not known (sysctl kern.bootsessionuuid)")?;
+        let names = work.node.state().await.map_err(|e| e.to_string())?;
+        if names.iter().any(|n| n == "armed" || n == "fire") {
+            return Err("an earlier change is being taken back: run it again".to_owned());
+        }
+        record(&work.node, facts, a.plan, &work.changes).await?;
+        deadman::arm(&work.node, a.scripts, boot, a.window, a.operator).await
+    }
+    .await;
+    match result {
+        Ok(armed) => {
+            work.armed = Some(armed);
+            None
+        }
+        Err(why) => {
+            let _ = work.node.run("unlock").await;
+            work.fate = Some(Fate::Untouched(why));
+            work.fate.clone()
+        }
+    }
+}
+
+async fn work(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
+    let armed = work.armed.as_ref()?;
+    let result = async {
+        for one in &work.changes {
+            stopped(a)?;
+            deadman::beat(&work.node, armed).await?;
+            change(&work.node, one, armed).await?;
+        }
+        Ok(())
+    }
+    .await;
+    match result {
+        Ok(()) => None,
+        Err(why) => Some(back(a, work, why).await),
+    }
+}
+
+/// Lets a node go back.
+async fn back(a: &Applying<'_>, work: &mut Work<'_>, why: String) -> Fate {
+    let fate = match deadman::give_back(&work.node).await {
+        Back::Done(log) => Fate::Reverted { why, log },
+        Back::Unseen(unseen) => Fate::GoesBack { why, unseen, within: a.window },
+    };
+    work.fate = Some(fate.clone());
+    fate
+}
+
+/// Proves the links, lets nodes go back that are wrong at their own end, and proves the rest once more.
+async fn verify(a: &Applying<'_>, works: &mut [Work<'_>], fleet: &Fleet) -> Result<Verified, PlaybookError> {
+    loop {
+        let given_up: BTreeSet<NodeName> = works
+            .iter()
+            .filter(|w| w.fate.is_some())
+            .map(|w| w.node.name.clone())
+            .chain(a.plan.problems.iter().filter(|_| a.plan.blocked()).filter_map(|p| p.node.clone()))
+            .collect();
+        let prover = Prover {
+            inventory: a.inventory,
+            playbooks: a.playbooks,
+            scripts: a.scripts,
+            options: a.options,
+            given_up: &given_up,
+            limit: a.settle,
+            events: a.events,
+        };
+        let at_work: Vec<(&NetNode, &Armed)> =
+            alive(works).filter_map(|w| w.armed.as_ref().map(|armed| (&w.node, armed))).collect();
+        let verified = prove(&prover, fleet, &at_work, a.stop).await?;
+        drop(at_work);
+        let mut wrong: BTreeMap<NodeName, String> = verified.own_failures();
+        for w in alive(works) {
+            if a.stop.is_cancelled() {
+                wrong.entry(w.node.name.clone()).or_insert_with(|| "interrupted".to_owned());
             }
-            match run(node, remote, cmd, events).await {
-                Ok(()) => failure.undone.push(cmd.display()),
-                Err((why, lost)) => {
-                    gone = lost;
-                    stands = true;
-                    failure.not_undone.push(format!("`{}`: {why}", cmd.display()));
-                }
-            }
         }
-        standing += usize::from(stands);
-    }
-    standing
-}
-
-/// Runs one command. The error says why, and whether the connection is gone.
-async fn run(node: &NodeName, remote: &SharedRemote, cmd: &Cmd, events: &Events) -> Result<(), (String, bool)> {
-    events.emit(Event::Command { node: node.clone(), line: cmd.display() });
-    match remote.exec(cmd.clone()).await {
-        Ok(output) if output.ok() => Ok(()),
-        Ok(output) => Err((Output::describe(&output), false)),
-        Err(e) => Err((e.to_string(), matches!(e, RemoteError::Lost(_) | RemoteError::Connect(_)))),
+        let turn_back: Vec<(&mut Work<'_>, String)> = works
+            .iter_mut()
+            .filter(|w| w.fate.is_none())
+            .filter_map(|w| wrong.get(&w.node.name).cloned().map(|why| (w, why)))
+            .collect();
+        if turn_back.is_empty() {
+            return Ok(verified);
+        }
+        join_all(turn_back.into_iter().map(|(w, why)| back(a, w, why))).await;
     }
 }
 
-#[cfg(test)]
-mod tests;
+async fn confirm(a: &Applying<'_>, work: &mut Work<'_>, fresh: Option<&Fleet>) -> Option<Fate> {
+    let name = work.node.name.clone();
+    let remote = fresh.and_then(|f| f.nodes.get(&name));
+    let why = match remote {
+        Some(Ok(remote)) if !a.stop.is_cancelled() => match deadman::confirm(&work.node.over(remote)).await {
+            Ok(()) => {
+                let node = work.node.over(remote);
+                finish(a, &node).await;
+                return None;
+            }
+            Err(e) => format!("could not be confirmed: {e}"),
+        },
+        Some(Ok(_)) => "interrupted".to_owned(),
+        Some(Err(e)) => format!("no new SSH session could be opened: {}", e.message),
+        None => "no new SSH session was opened".to_owned(),
+    };
+    Some(back(a, work, why).await)
+}
+
+/// Confirmed: what is left is tidying up, which the next run does if it fails here.
+async fn finish(a: &Applying<'_>, node: &NetNode) {
+    let facts = a.snapshot.facts(&node.name);
+    let mut left = Vec::new();
+    if let Some((facts, boot)) = facts.and_then(|f| boot_session(f).map(|b| (f, b))) {
+        let known: &[HistoryEntry] = facts.network.history.as_deref().unwrap_or_default();
+        let links = a.plan.kept.get(&node.name).map(|c| c.links.as_slice()).unwrap_or_default();
+        left.extend(node.write("note-addresses", history(known, boot, links)).await.err());
+    }
+    left.extend(deadman::disarm(node).await.err());
+    left.extend(node.run("unlock").await.err());
+    for e in left {
+        let text = format!("the change is confirmed, but tidying up failed: {e}");
+        a.events.emit(Event::Warning { node: Some(node.name.clone()), text });
+    }
+}

@@ -20,6 +20,10 @@ pub struct LinkResult {
     pub failures: Vec<String>,
     /// What could not be looked at, and why; or is only worth knowing.
     pub notes: Vec<String>,
+    /// Failures that are a node's own: its end is not as it was set.
+    pub own: Vec<(NodeName, String)>,
+    /// Ends whose address is there and not at index 1 of the GID table.
+    pub wrong_gid: Vec<NodeName>,
 }
 
 /// What was found of all links.
@@ -34,6 +38,16 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// Nodes that are wrong at their own end, and why: such a change must not stay. A link over which nothing passes
+    /// although both ends are as they were set is a matter of its cable, and no reason to undo anything.
+    pub fn own_failures(&self) -> BTreeMap<NodeName, String> {
+        let mut found: BTreeMap<NodeName, String> = self.nodes.iter().cloned().collect();
+        for (node, why) in self.links.iter().flat_map(|l| &l.own) {
+            found.entry(node.clone()).or_insert_with(|| why.clone());
+        }
+        found
+    }
+
     /// Nothing was found to be wrong.
     pub fn ok(&self) -> bool {
         self.nodes.is_empty()
@@ -46,8 +60,7 @@ impl Verified {
 pub fn examine(inventory: &Inventory, snapshot: &Snapshot, plan: &NetworkPlan) -> Verified {
     let mut verified = Verified { problems: plan.problems.clone(), ..Verified::default() };
     for network in &plan.links {
-        let mut result =
-            LinkResult { network: network.clone(), verdict: Verdict::Pass, failures: Vec::new(), notes: Vec::new() };
+        let mut result = LinkResult::of(network);
         for end in [&network.a, &network.b] {
             match snapshot.facts(&end.node) {
                 Some(facts) => end_of_link(facts, network, end, &mut result),
@@ -66,6 +79,23 @@ pub fn examine(inventory: &Inventory, snapshot: &Snapshot, plan: &NetworkPlan) -
 }
 
 impl LinkResult {
+    fn of(network: &LinkNetwork) -> Self {
+        LinkResult {
+            network: network.clone(),
+            verdict: Verdict::Pass,
+            failures: Vec::new(),
+            notes: Vec::new(),
+            own: Vec::new(),
+            wrong_gid: Vec::new(),
+        }
+    }
+
+    /// Something that the node itself has not done as it was told.
+    fn own(&mut self, node: &NodeName, why: String) {
+        self.own.push((node.clone(), why.clone()));
+        self.failures.push(why);
+    }
+
     fn judge(&mut self) {
         self.verdict = if self.failures.is_empty() { Verdict::Pass } else { Verdict::Fail };
     }
@@ -80,20 +110,20 @@ fn end_of_link(facts: &NodeFacts, network: &LinkNetwork, end: &NetworkEnd, resul
         return;
     };
     if let Some(bridge) = interfaces.iter().find(|b| b.members.contains(&end.interface)) {
-        result.failures.push(format!("{at}: still a member of {}", bridge.name));
+        result.own(&end.node, format!("{at}: still a member of {}", bridge.name));
     }
     if !interface.up() {
-        result.failures.push(format!("{at}: down"));
+        result.own(&end.node, format!("{at}: down"));
     } else if interface.active == Some(false) {
         result.failures.push(format!("{at}: no carrier"));
     }
     if !interface.inet.iter().any(|i| i.address == end.address && i.prefix == Some(prefix)) {
         // What hangs on the address would only repeat it.
-        result.failures.push(format!("{at}: the address {}/{prefix} is not there", end.address));
+        result.own(&end.node, format!("{at}: the address {}/{prefix} is not there", end.address));
         return;
     }
     if interface.inet.len() > 1 {
-        result.failures.push(format!("{at}: other addresses stand beside {}/{prefix}", end.address));
+        result.own(&end.node, format!("{at}: other addresses stand beside {}/{prefix}", end.address));
     }
     // Where IPv6 is off for a port it has no link-local address, and its GID table is short (FAILURES C18). No
     // command is known that surely brings it back, so this is told and not repaired.
@@ -134,12 +164,17 @@ fn gid(facts: &NodeFacts, end: &NetworkEnd, at: &str, result: &mut LinkResult) {
         result.notes.push(format!("{at}: there is no RDMA device {device}"));
         return;
     };
-    match port.gids.get(&1) {
-        Some(gid) if gid.ipv4() == Some(end.address) => {}
-        Some(gid) => {
-            result.failures.push(format!("{at}: GID[1] of {device} is {}, not ::ffff:{}", gid.text, end.address));
-        }
-        None => result.failures.push(format!("{at}: {device} has no GID[1]; it should be ::ffff:{}", end.address)),
+    let wrong = match port.gids.get(&1) {
+        Some(gid) if gid.ipv4() == Some(end.address) => return,
+        Some(gid) => format!("{at}: GID[1] of {device} is {}, not ::ffff:{}", gid.text, end.address),
+        None => format!("{at}: {device} has no GID[1]; it should be ::ffff:{}", end.address),
+    };
+    if port.is_active() {
+        result.wrong_gid.push(end.node.clone());
+        result.own(&end.node, wrong);
+    } else {
+        // What a port without its peer shows there is not documented.
+        result.notes.push(format!("{wrong} (the port is {})", port.state));
     }
 }
 
@@ -164,11 +199,10 @@ pub async fn ping_all(verified: &mut Verified, remotes: &BTreeMap<NodeName, Shar
         if link.verdict == Verdict::Fail {
             return Vec::new();
         }
-        let (there, back) = futures::join!(
-            ping(&link.network.a, &link.network.b, remotes),
-            ping(&link.network.b, &link.network.a, remotes)
-        );
-        [there, back].into_iter().filter_map(Result::err).collect::<Vec<_>>()
+        let (a, b) = (&link.network.a, &link.network.b);
+        let (there, back, way, way_back) =
+            futures::join!(ping(a, b, remotes), ping(b, a, remotes), route(a, b, remotes), route(b, a, remotes));
+        [there, back, way, way_back].into_iter().filter_map(Result::err).collect::<Vec<_>>()
     });
     let found = futures::future::join_all(each).await;
     for (link, unanswered) in verified.links.iter_mut().zip(found) {
@@ -176,6 +210,7 @@ pub async fn ping_all(verified: &mut Verified, remotes: &BTreeMap<NodeName, Shar
         for trouble in unanswered {
             match trouble {
                 Unanswered::Silent(why) => link.failures.push(why),
+                Unanswered::Astray(node, why) => link.own(&node, why),
                 Unanswered::NotRun(why) => {
                     untold = true;
                     link.notes.push(why);
@@ -193,8 +228,38 @@ pub async fn ping_all(verified: &mut Verified, remotes: &BTreeMap<NodeName, Shar
 enum Unanswered {
     /// Nothing came back.
     Silent(String),
+    /// The node would send to its peer over another interface.
+    Astray(NodeName, String),
     /// The node has no ping that we could run: nothing is known.
     NotRun(String),
+}
+
+/// The way to the peer must leave by the link itself: an address that another interface has too would take it.
+async fn route(
+    from: &NetworkEnd,
+    to: &NetworkEnd,
+    remotes: &BTreeMap<NodeName, SharedRemote>,
+) -> Result<(), Unanswered> {
+    let told = |why: String| format!("{} {}: route to {}: {why}", from.node, from.interface, to.address);
+    let Some(remote) = remotes.get(&from.node) else { return Ok(()) };
+    let target = to.address.to_string();
+    let cmd = Cmd::read("/sbin/route", ["-n", "get", target.as_str()]).timeout(Duration::from_secs(10));
+    match remote.exec(cmd).await {
+        Ok(output) => match leaves_by(&output.text()) {
+            Some(by) if by == from.interface => Ok(()),
+            Some(by) => {
+                let why = told(format!("leaves by {}", crate::model::command::printable(by)));
+                Err(Unanswered::Astray(from.node.clone(), why))
+            }
+            None => Err(Unanswered::NotRun(told(output.describe()))),
+        },
+        Err(e) => Err(Unanswered::NotRun(told(e.to_string()))),
+    }
+}
+
+/// `  interface: en3` of `route -n get`.
+fn leaves_by(text: &str) -> Option<&str> {
+    text.lines().find_map(|l| l.trim().strip_prefix("interface:")).map(str::trim)
 }
 
 async fn ping(

@@ -21,11 +21,23 @@ fn link() -> LinkNetwork {
 
 /// What becomes of a good link when b's ping ends like this.
 async fn pinged(answer: impl Fn() -> Result<Output, RemoteError> + Send + Sync + 'static) -> (LinkResult, Vec<String>) {
-    let good = |_: &str| Ok(Output { exit: Some(0), ..Output::default() });
-    let b = Arc::new(Scripted::new("b", move |_| answer()));
+    pinged_by(answer, "en3").await
+}
+
+/// The same, when b would send to a by this interface.
+async fn pinged_by(
+    answer: impl Fn() -> Result<Output, RemoteError> + Send + Sync + 'static,
+    way: &'static str,
+) -> (LinkResult, Vec<String>) {
+    let route =
+        |by: &str| Output { exit: Some(0), stdout: format!("  interface: {by}\n").into_bytes(), ..Output::default() };
+    let good = move |line: &str| {
+        Ok(if line.starts_with("route") { route("en3") } else { Output { exit: Some(0), ..Output::default() } })
+    };
+    let b = Arc::new(Scripted::new("b", move |line| if line.starts_with("route") { Ok(route(way)) } else { answer() }));
     let a: SharedRemote = Arc::new(Scripted::new("a", good));
     let remotes = [a, Arc::clone(&b) as SharedRemote].into_iter().map(|r| (r.node().clone(), r)).collect();
-    let link = LinkResult { network: link(), verdict: Verdict::Pass, failures: vec![], notes: vec![] };
+    let link = LinkResult::of(&link());
     let mut verified = Verified { links: vec![link], ..Verified::default() };
     ping_all(&mut verified, &remotes).await;
     let link = verified.links.remove(0);
@@ -42,7 +54,16 @@ fn exit(code: i32) -> Result<Output, RemoteError> {
 async fn each_end_pings_the_other_from_its_own_interface() {
     let (link, ran) = pinged(|| exit(0)).await;
     assert_eq!(link.verdict, Verdict::Pass);
-    assert_eq!(ran, ["ping -c 2 -t 3 -b en3 -S 10.254.0.2 10.254.0.1"]);
+    assert_eq!(ran, ["ping -c 2 -t 3 -b en3 -S 10.254.0.2 10.254.0.1", "route -n get 10.254.0.1"]);
+    assert!(link.own.is_empty());
+}
+
+#[tokio::test]
+async fn a_way_that_leaves_by_another_interface_is_the_nodes_own_fault() {
+    let (link, _) = pinged_by(|| exit(0), "en0").await;
+    assert_eq!(link.failures, ["b en3: route to 10.254.0.1: leaves by en0"]);
+    let verified = Verified { links: vec![link], ..Verified::default() };
+    assert_eq!(verified.own_failures().into_keys().map(|n| n.to_string()).collect::<Vec<_>>(), ["b"]);
 }
 
 #[tokio::test]
