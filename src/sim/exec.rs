@@ -124,9 +124,12 @@ pub(super) async fn run_line(
             return Ended::Status(u32::try_from(refusal.status).unwrap_or(1));
         }
     };
-    let mut exec = Exec { argv: words, uid: 501 };
+    let mut exec = Exec { argv: words, script: false, uid: 501 };
     loop {
         let Some(word) = exec.argv.first().cloned() else { return Ended::Status(0) };
+        if exec.script {
+            return run_program(&session, std::path::Path::new(&word), &exec, input, &output).await;
+        }
         match resolve(&session.node, &word, &session.cwd) {
             Resolved::Tool(name, tool) => {
                 let task = Task { name, tool, exec, session: Arc::clone(&session), gone: gone.clone() };

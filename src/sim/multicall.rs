@@ -38,9 +38,12 @@ fn run(node: &Node, place: &Path, argv: Vec<String>) -> u8 {
         .collect();
     let uid = std::env::var(UID).ok().and_then(|u| u.parse().ok()).unwrap_or(501);
     let cwd = std::env::current_dir().unwrap_or_else(|_| node.root.clone());
-    let mut exec = Exec { argv, uid };
+    let mut exec = Exec { argv, script: false, uid };
     let mut word = place.to_string_lossy().into_owned();
     loop {
+        if exec.script {
+            return become_program(Path::new(&word), &exec);
+        }
         match resolve(node, &word, &cwd) {
             Resolved::Tool(name, tool) => {
                 let (status, next) = one(node, &name, tool, &exec, &cwd, &env);
@@ -52,17 +55,20 @@ fn run(node: &Node, place: &Path, argv: Vec<String>) -> u8 {
                     None => return u8::try_from(status & 0xff).unwrap_or(1),
                 }
             }
-            Resolved::Program(path) => {
-                let error = std::process::Command::new(path)
-                    .args(exec.argv.get(1..).unwrap_or_default())
-                    .env(UID, exec.uid.to_string())
-                    .exec();
-                return say(&format!("{word}: {error}"), 126);
-            }
+            Resolved::Program(path) => return become_program(&path, &exec),
             Resolved::Denied => return say(&format!("{word}: Permission denied"), 126),
             Resolved::Missing => return say(&format!("{word}: No such file or directory"), 127),
         }
     }
+}
+
+/// Returns only when the program cannot be run.
+fn become_program(path: &Path, exec: &Exec) -> u8 {
+    let error = std::process::Command::new(path)
+        .args(exec.argv.get(1..).unwrap_or_default())
+        .env(UID, exec.uid.to_string())
+        .exec();
+    say(&format!("{}: {error}", path.display()), 126)
 }
 
 /// Carries the simulated user id to real programs and back.

@@ -56,6 +56,8 @@ pub struct Call<'a> {
 pub struct Exec {
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// `argv` is the host's shell and a script of the node: nothing is looked up.
+    pub script: bool,
     /// As this user.
     pub uid: u32,
 }

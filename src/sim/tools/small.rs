@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::Call;
+use super::{Call, Exec};
+use crate::sim::program::inside;
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of a tool")]
 pub(super) fn yes(_call: &mut Call<'_>) -> io::Result<i32> {
@@ -132,8 +133,24 @@ pub(super) fn date(call: &mut Call<'_>) -> io::Result<i32> {
     writeln!(call.out, "{}", jiff::Timestamp::now().strftime(&format)).map(|()| 0)
 }
 
-/// Shells exist on a Mac; here there is none, and asking for one is a defect that must not go unnoticed.
+/// The host's shell, for the scripts that were brought to a node. POSIX `sh` is the same language on both.
+const HOST_SHELL: &str = "/bin/sh";
+
+/// `sh FILE ARGS…`: a script of the node runs in the host's shell; what it calls it has to call by a path of the node.
+/// Anything else a shell could be asked is a defect of the product that must not go unnoticed: it sends argv.
 pub(super) fn shell(call: &mut Call<'_>) -> io::Result<i32> {
+    let script = call.args.first().filter(|a| call.name == "sh" && !a.starts_with('-'));
+    if let Some(script) = script {
+        match inside(call.node, &call.cwd.join(script)).filter(|p| p.is_file()) {
+            Some(place) => {
+                let mut argv = vec![HOST_SHELL.to_owned(), place.display().to_string()];
+                argv.extend_from_slice(&call.args[1..]);
+                call.next = Some(Exec { argv, script: true, uid: call.uid });
+                return Ok(0);
+            }
+            None => return writeln!(call.err, "sh: {script}: No such file or directory").map(|()| 127),
+        }
+    }
     call.node.trip(&format!("{} {}", call.name, call.args.join(" ")));
     writeln!(call.err, "macsim: {}: the simulated rack runs no shell", call.name).map(|()| 126)
 }

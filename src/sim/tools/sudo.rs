@@ -31,7 +31,7 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
     let Some(program) = options.command.first() else { return Ok(0) };
     match resolve(call.node, program, &call.cwd) {
         Resolved::Tool(..) | Resolved::Program(_) => {
-            call.next = Some(Exec { argv: options.command, uid });
+            call.next = Some(Exec { argv: options.command, script: false, uid });
             Ok(0)
         }
         Resolved::Denied => writeln!(call.err, "sudo: unable to execute {program}: Permission denied").map(|()| 1),
