@@ -152,7 +152,7 @@ pub(super) async fn run_line(
 }
 
 /// zsh's words for a command it cannot run.
-fn not_run(why: &Resolved, word: &str) -> (String, u32) {
+pub(super) fn not_run(why: &Resolved, word: &str) -> (String, u32) {
     match why {
         Resolved::Denied => (format!("zsh:1: permission denied: {word}\n"), 126),
         _ if word.contains('/') => (format!("zsh:1: no such file or directory: {word}\n"), 127),

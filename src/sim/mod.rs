@@ -7,7 +7,10 @@ pub mod boot;
 mod exec;
 mod fault;
 mod ids;
+mod init;
+pub mod kernel;
 mod launchd;
+mod login;
 mod models;
 mod multicall;
 mod owners;
@@ -23,6 +26,6 @@ pub mod world;
 
 pub use fault::{Fault, FaultAt};
 pub use models::MODELS;
-pub use rack::{Builder, Rack, RackError, RunningNode, RunningRack};
+pub use rack::{Builder, LaidOut, Rack, RackError, RunningNode, RunningRack};
 
 pub use multicall::multicall;

@@ -7,6 +7,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
+use super::init;
+use super::login;
 use super::program::{Resolved, resolve};
 use super::store::Node;
 use super::tools::{self, Call, Exec};
@@ -16,13 +18,25 @@ pub fn multicall(args: &[OsString]) -> Option<u8> {
     let called = Path::new(args.first()?);
     let name = called.file_name()?.to_str()?;
     // Decided by the name alone for everybody else: the product's own start must cost nothing.
-    if !tools::is_tool_name(name) {
+    let first = place_is(called, init::PATH);
+    if !first && !tools::is_tool_name(name) {
         return None;
     }
     let place = if called.components().count() > 1 { std::path::absolute(called).ok()? } else { on_path(called)? };
     let node = Node::containing(place.parent()?)?;
-    let words = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    Some(run(&node, &place, words))
+    if first {
+        return node.inside.then(|| init::run(&node));
+    }
+    let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    Some(match words.as_slice() {
+        [_, flag, line] if node.inside && name == "zsh" && flag == "-c" => login::run(&node, line),
+        _ => run(&node, &place, words),
+    })
+}
+
+/// Called by this very path?
+fn place_is(called: &Path, path: &str) -> bool {
+    called == Path::new(path)
 }
 
 /// Where the search path finds this name, if that is a simulated node.
@@ -31,7 +45,7 @@ fn on_path(name: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.symlink_metadata().is_ok())
 }
 
-fn run(node: &Node, place: &Path, argv: Vec<String>) -> u8 {
+pub(super) fn run(node: &Node, place: &Path, argv: Vec<String>) -> u8 {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .filter(|(k, _)| k != UID)
@@ -107,7 +121,8 @@ fn one(
     (status, next)
 }
 
-fn say(text: &str, status: u8) -> u8 {
+/// Says a thing of the simulator's own on standard error; gives the status back.
+pub(super) fn say(text: &str, status: u8) -> u8 {
     let _ = writeln!(io::stderr(), "macsim: {text}");
     status
 }

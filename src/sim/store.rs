@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::kernel;
 use super::state::{NodeState, RackState};
 
 /// One node of a rack's folder.
@@ -21,17 +22,25 @@ pub struct Node {
     pub name: String,
     /// The node's `/`, without symbolic links in it.
     pub root: PathBuf,
+    /// This process runs in the node's own namespaces: its `/` is this process's, its interfaces are real.
+    pub inside: bool,
 }
 
 impl Node {
     /// A node of the rack in `dir`, which must be free of symbolic links.
     pub fn of(dir: &Path, name: &str) -> Node {
-        Node { dir: dir.to_owned(), name: name.to_owned(), root: dir.join("nodes").join(name) }
+        Node { dir: dir.to_owned(), name: name.to_owned(), root: dir.join("nodes").join(name), inside: false }
+    }
+
+    /// The node whose namespaces this process runs in; none outside of one.
+    pub fn here() -> Option<Node> {
+        let mark = kernel::Mark::here()?;
+        Some(Node { dir: mark.dir, name: mark.name, root: PathBuf::from("/"), inside: true })
     }
 
     /// The node whose file system holds `path`, found by looking upwards; none outside every rack.
     pub fn containing(path: &Path) -> Option<Node> {
-        path.ancestors().find_map(|root| {
+        let found = path.ancestors().find_map(|root| {
             let name = root.file_name()?.to_str()?;
             let nodes = root.parent()?;
             let dir = nodes.parent()?;
@@ -42,7 +51,8 @@ impl Node {
                 return None;
             }
             Some(Node::of(&fs::canonicalize(dir).ok()?, name))
-        })
+        });
+        found.or_else(Node::here)
     }
 
     /// Another node of the same rack.
@@ -63,6 +73,15 @@ impl Node {
 
     /// The node's state as it is now.
     pub fn load(&self) -> io::Result<NodeState> {
+        let mut state = self.load_stored()?;
+        if self.inside {
+            kernel::Links::read()?.show_in(&mut state);
+        }
+        Ok(state)
+    }
+
+    /// The state as it was written, whatever a kernel may say by now.
+    pub(super) fn load_stored(&self) -> io::Result<NodeState> {
         // Writers replace the file by renaming, so a reader needs no lock.
         read_json(&self.state_file())
     }
@@ -72,7 +91,11 @@ impl Node {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(self.lock_file())?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
         let mut state = self.load()?;
+        let before = self.inside.then(|| state.clone());
         let result = change(&mut state);
+        if let Some(before) = &before {
+            kernel::project(Some(before), &state)?;
+        }
         write_json(&self.state_file(), &state)?;
         Ok(result)
     }

@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 
 use super::ids;
+use super::kernel::Links;
 use super::state::{Cable, Interface, Kind, NodeState, Outsider, Plug, RackState, Receptacle, SeenBy};
 use super::store::Node;
 
@@ -17,6 +18,8 @@ pub struct World {
     pub rack: RackState,
     /// Every node.
     pub nodes: BTreeMap<String, NodeState>,
+    /// The node that asks and its interfaces, where they are real ones.
+    real: Option<(String, Links)>,
 }
 
 /// What a receptacle is cabled to.
@@ -62,8 +65,17 @@ impl World {
     /// Reads every state of the node's rack.
     pub fn load(node: &Node) -> io::Result<World> {
         let rack = node.rack()?;
-        let nodes = rack.nodes.iter().map(|n| Ok((n.clone(), node.sibling(n).load()?))).collect::<io::Result<_>>()?;
-        Ok(World { rack, nodes })
+        let mut nodes: BTreeMap<String, NodeState> =
+            rack.nodes.iter().map(|n| Ok((n.clone(), node.sibling(n).load()?))).collect::<io::Result<_>>()?;
+        let mut real = None;
+        if node.inside {
+            let links = Links::read()?;
+            if let Some(own) = nodes.get_mut(&node.name) {
+                links.show_in(own);
+            }
+            real = Some((node.name.clone(), links));
+        }
+        Ok(World { rack, nodes, real })
     }
 
     /// A node's state. Every name in `rack.json` has one.
@@ -99,6 +111,12 @@ impl World {
 
     /// `status: active`: the interface is up and another Mac answers. A downed far interface keeps the carrier (guess).
     pub fn carrier(&self, state: &NodeState, interface: &Interface) -> bool {
+        if let Some((own, links)) = &self.real
+            && *own == state.name
+            && let Some(link) = links.get(&interface.name)
+        {
+            return interface.up && link.carrier;
+        }
         match interface.kind {
             Kind::Thunderbolt => {
                 let far = state.receptacle_of(&interface.name).and_then(|r| self.far(&state.name, r.id));
@@ -228,6 +246,12 @@ impl World {
     pub fn route_to(&self, state: &NodeState, address: Ipv4Addr) -> Option<RouteRow> {
         let rows = self.routes(state).into_iter().filter(|r| r.destination.contains(&address));
         rows.max_by_key(|r| (r.destination.prefix_len(), r.host, !r.flags.contains('I')))
+    }
+
+    /// The most specific route to an address by this interface.
+    pub fn route_by(&self, state: &NodeState, address: Ipv4Addr, interface: &str) -> Option<RouteRow> {
+        let fits = |r: &RouteRow| r.destination.contains(&address) && r.interface == interface;
+        self.routes(state).into_iter().filter(fits).max_by_key(|r| (r.destination.prefix_len(), r.host))
     }
 
     /// Who answers on this interface: address and hardware address.

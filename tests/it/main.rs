@@ -18,6 +18,7 @@ mod init;
 mod inventory;
 mod known_hosts;
 mod mesh;
+mod netrack;
 mod network;
 mod network_live;
 mod parse;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ impl Answer {
 /// Asks the simulator's launchd; blocks. Fails when the rack is down.
 pub(super) fn ask(node: &Node, uid: u32, ask: Ask) -> io::Result<Answer> {
     use std::io::{Read, Write};
-    let door: Door = read_json(&door(&node.dir))?;
+    let door: Door = read_json(&door(&node.dir, node.inside.then_some(&node.name)))?;
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", door.port))?;
     let request = Request { token: door.token, node: node.name.clone(), uid, ask };
     let mut line = serde_json::to_vec(&request)?;
@@ -119,8 +119,18 @@ pub(super) fn ask(node: &Node, uid: u32, ask: Ask) -> io::Result<Answer> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
-fn door(dir: &Path) -> std::path::PathBuf {
-    dir.join("state").join("launchd.json")
+/// One for the whole rack, or for each node where it runs in namespaces of its own.
+fn door(dir: &Path, own: Option<&str>) -> PathBuf {
+    dir.join("state").join(own.map_or("launchd.json".to_owned(), |node| format!("{node}.launchd.json")))
+}
+
+/// Whose jobs they are.
+#[derive(Clone, Debug)]
+enum Place {
+    /// Those of every node of this rack.
+    Rack(PathBuf),
+    /// Those of this node.
+    Node(Node),
 }
 
 type Jobs = Arc<Mutex<BTreeMap<(String, String), Arc<Job>>>>;
@@ -132,8 +142,9 @@ pub(super) struct Launchd {
 }
 
 impl Launchd {
-    /// Opens the socket; requests are served until `stop` changes.
-    pub(super) async fn start(dir: &Path, stop: watch::Receiver<bool>) -> io::Result<Launchd> {
+    /// Opens the socket; requests are served until `stop` changes. `own` is the only node, where this process runs in its
+    /// namespaces.
+    pub(super) async fn start(dir: &Path, own: Option<&Node>, stop: watch::Receiver<bool>) -> io::Result<Launchd> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let mut token = [0; 16];
         {
@@ -142,9 +153,10 @@ impl Launchd {
         }
         let opened = Door { port: listener.local_addr()?.port(), token: hex::encode(token) };
         // Readable by the owner alone, as every file that `write_json` makes.
-        write_json(&door(dir), &opened)?;
+        write_json(&door(dir, own.map(|n| n.name.as_str())), &opened)?;
         let jobs = Jobs::default();
-        tokio::spawn(serve(listener, dir.to_owned(), opened.token, Arc::clone(&jobs), stop));
+        let at = own.cloned().map_or_else(|| Place::Rack(dir.to_owned()), Place::Node);
+        tokio::spawn(serve(listener, at, opened.token, Arc::clone(&jobs), stop));
         Ok(Launchd { jobs })
     }
 
@@ -192,18 +204,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn serve(
-    listener: TcpListener,
-    dir: std::path::PathBuf,
-    token: String,
-    jobs: Jobs,
-    mut stop: watch::Receiver<bool>,
-) {
+async fn serve(listener: TcpListener, at: Place, token: String, jobs: Jobs, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 if let Ok((stream, _)) = accepted {
-                    tokio::spawn(answer(stream, dir.clone(), token.clone(), Arc::clone(&jobs)));
+                    tokio::spawn(answer(stream, at.clone(), token.clone(), Arc::clone(&jobs)));
                 }
             }
             _ = stop.changed() => return,
@@ -211,7 +217,7 @@ async fn serve(
     }
 }
 
-async fn answer(mut stream: TcpStream, dir: std::path::PathBuf, token: String, jobs: Jobs) {
+async fn answer(mut stream: TcpStream, at: Place, token: String, jobs: Jobs) {
     let (read, mut write) = stream.split();
     let mut line = Vec::new();
     // A request is a few hundred bytes; whoever sends more is not launchctl.
@@ -222,7 +228,10 @@ async fn answer(mut stream: TcpStream, dir: std::path::PathBuf, token: String, j
     if request.token != token {
         return;
     }
-    let node = Node::of(&dir, &request.node);
+    let node = match at {
+        Place::Rack(dir) => Node::of(&dir, &request.node),
+        Place::Node(node) => node,
+    };
     let reply = handle(&node, request.uid, request.ask, &jobs).await;
     if let Ok(text) = serde_json::to_vec(&reply) {
         let _ = write.write_all(&text).await;

@@ -49,6 +49,14 @@ fn change(node: &Node, edit: impl FnOnce(&mut Vec<Started>)) {
     }
 }
 
+/// Forgets every process: the node was turned off.
+pub(super) fn forget(node: &Node) -> std::io::Result<()> {
+    match fs::remove_file(file(node)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
 /// Records a start.
 pub(super) fn started(node: &Node, pid: u32, uid: u32) {
     let Some(birth) = host::birth(pid) else { return };

@@ -66,9 +66,10 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
         fs::create_dir_all(dir.join("state"))?;
         write_json(&dir.join("rack.json"), &rack)?;
         fs::write(dir.join("tripwire.log"), "")?;
-        let binary = match &plan.binary {
-            Some(binary) => fs::canonicalize(binary)?,
-            None => std::env::current_exe()?,
+        let binary = match (&plan.programs, &plan.binary) {
+            (Some(path), _) => path.clone(),
+            (None, Some(binary)) => fs::canonicalize(binary)?,
+            (None, None) => std::env::current_exe()?,
         };
         let mut hosts = Vec::new();
         for state in &states {

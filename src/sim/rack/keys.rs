@@ -21,10 +21,13 @@ pub(super) fn write(key: &PrivateKey, path: &Path) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
+/// A public key in OpenSSH's form, without a comment.
+pub(super) fn public(key: &PublicKey) -> io::Result<String> {
+    let key = key.to_openssh().map_err(io::Error::other)?;
+    Ok(key.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+}
+
 /// A line of `known_hosts`.
 pub(super) fn known(port: u16, key: &PublicKey) -> io::Result<String> {
-    let key = key.to_openssh().map_err(io::Error::other)?;
-    // The comment after the key, if any, is no part of the line.
-    let words: Vec<&str> = key.split_whitespace().take(2).collect();
-    Ok(format!("[127.0.0.1]:{port} {}\n", words.join(" ")))
+    Ok(format!("[127.0.0.1]:{port} {}\n", public(key)?))
 }

@@ -57,6 +57,7 @@ pub struct Builder {
     faults: Vec<FaultAt>,
     dir: Option<PathBuf>,
     binary: Option<PathBuf>,
+    programs: Option<PathBuf>,
     python: Option<PathBuf>,
     model: Option<PathBuf>,
     prepared: bool,
@@ -76,6 +77,7 @@ impl Rack {
             faults: Vec::new(),
             dir: None,
             binary: None,
+            programs: None,
             python: None,
             model: None,
             prepared: false,
@@ -120,6 +122,13 @@ impl Builder {
         self
     }
 
+    /// What the nodes' programs are links to where each node has a `/` of its own: a path on the node.
+    #[must_use]
+    pub fn programs(mut self, path: impl Into<PathBuf>) -> Self {
+        self.programs = Some(path.into());
+        self
+    }
+
     /// A Python of this machine, offered to the nodes as `/opt/python/bin/<name>`.
     #[must_use]
     pub fn python(mut self, python: impl Into<PathBuf>) -> Self {
@@ -148,6 +157,25 @@ impl Builder {
         self
     }
 
+    /// Writes the folder alone: states, file systems, keys. For nodes that are run elsewhere.
+    ///
+    /// # Errors
+    /// A description that makes no sense, a folder that is in use.
+    pub fn lay_out(self) -> Result<LaidOut, RackError> {
+        let built = folder::build(&self)?;
+        let write = || -> io::Result<Vec<(Node, String)>> {
+            let node = |host: folder::Host| {
+                let key = built.dir.join("state").join(format!("{}.host_key", host.node.name));
+                keys::write(&host.key, &key)?;
+                Ok((host.node, keys::public(host.key.public_key())?))
+            };
+            built.hosts.into_iter().map(node).collect()
+        };
+        let nodes = write().map_err(RackError::at(&built.dir))?;
+        let client = keys::public(built.client.public_key()).map_err(RackError::at(&built.dir))?;
+        Ok(LaidOut { dir: built.dir, nodes, client, temporary: built.temporary })
+    }
+
     /// Writes the folder and starts the servers.
     ///
     /// # Errors
@@ -156,7 +184,7 @@ impl Builder {
         let faults = self.faults.clone();
         let built = folder::build(&self)?;
         let (stop, stopped) = watch::channel(false);
-        let launchd = Launchd::start(&built.dir, stopped.clone()).await.map_err(RackError::Listen)?;
+        let launchd = Launchd::start(&built.dir, None, stopped.clone()).await.map_err(RackError::Listen)?;
         let mut tasks = JoinSet::new();
         let mut nodes = Vec::new();
         let mut reserved = Vec::new();
@@ -198,6 +226,19 @@ impl Builder {
             temporary: built.temporary,
         })
     }
+}
+
+/// A rack's folder without servers.
+#[derive(Debug)]
+pub struct LaidOut {
+    /// The folder. `id_ed25519` logs in; `state/<node>.host_key` is a node's own key.
+    pub dir: PathBuf,
+    /// The nodes in slot order, each with its public host key in OpenSSH's form.
+    pub nodes: Vec<(Node, String)>,
+    /// The public key that may log in, in OpenSSH's form.
+    pub client: String,
+    /// Removes the folder when dropped.
+    pub temporary: Option<tempfile::TempDir>,
 }
 
 /// One node of a running rack.

@@ -5,12 +5,14 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use super::Call;
+use crate::sim::kernel::{Echo, Heard, echo};
 use crate::sim::state::NodeState;
 use crate::sim::world::World;
 
 /// What became of one packet.
 enum Fate {
-    Reply,
+    /// After this many milliseconds.
+    Reply(f64),
     Silence,
     SendError(&'static str),
 }
@@ -57,15 +59,20 @@ fn send(call: &mut Call<'_>, options: &Options, target: Ipv4Addr) -> io::Result<
     let mut sent = 0;
     while options.count.is_none_or(|c| sent < c) && !over() && !(call.cancelled)() {
         // Looked up anew for every packet: a cable may come or go meanwhile.
-        let world = World::load(call.node)?;
-        let fate = fate(&world, world.node(&call.node.name)?, target, options.bound.as_deref(), sent);
         let sequence = sent;
         sent += 1;
         let last = options.count == Some(sent);
+        let began = Instant::now();
+        let fate = if call.node.inside {
+            let wait = if last { options.wait } else { options.interval };
+            real(options, target, end.map_or(wait, |e| wait.min(e.saturating_duration_since(began))))?
+        } else {
+            let world = World::load(call.node)?;
+            fate(&world, world.node(&call.node.name)?, target, options.bound.as_deref(), sequence)
+        };
         let mut answered = false;
         match fate {
-            Fate::Reply => {
-                let time = 0.287 + f64::from(sequence % 7) * 0.013;
+            Fate::Reply(time) => {
                 times.push(time);
                 answered = true;
                 if !options.quiet {
@@ -81,7 +88,7 @@ fn send(call: &mut Call<'_>, options: &Options, target: Ipv4Addr) -> io::Result<
         }
         if !(last && answered) {
             let pause = if last { options.wait } else { options.interval };
-            sleep(call, pause, end);
+            sleep(call, pause.saturating_sub(began.elapsed()), end);
         }
         // The last packet's timeout is never printed.
         if !answered && !last && !options.quiet && !over() {
@@ -115,10 +122,23 @@ fn sleep(call: &Call<'_>, pause: Duration, end: Option<Instant>) {
     }
 }
 
+/// On a node whose interfaces are real the packet is real, too.
+fn real(options: &Options, target: Ipv4Addr, wait: Duration) -> io::Result<Fate> {
+    let bound = options.bound.as_deref();
+    let heard = echo(&Echo { target, bound, source: options.source, size: options.size, wait })?;
+    Ok(match heard {
+        Heard::Reply(time) => Fate::Reply(time),
+        Heard::Silence => Fate::Silence,
+        Heard::HostDown => Fate::SendError("Host is down"),
+        Heard::NoRoute => Fate::SendError("No route to host"),
+    })
+}
+
 fn fate(world: &World, state: &NodeState, target: Ipv4Addr, bound: Option<&str>, sequence: u32) -> Fate {
+    let time = 0.287 + f64::from(sequence % 7) * 0.013;
     let own = state.interfaces.iter().any(|i| i.up && i.inet.iter().any(|x| x.address == target));
     if target.is_loopback() || own {
-        return Fate::Reply;
+        return Fate::Reply(time);
     }
     let routed = world.route_to(state, target).map(|r| r.interface);
     let Some(interface) = bound.map(str::to_owned).or(routed).and_then(|name| state.interface(&name).cloned()) else {
@@ -129,12 +149,12 @@ fn fate(world: &World, state: &NodeState, target: Ipv4Addr, bound: Option<&str>,
         return Fate::SendError("Network is down");
     }
     if world.neighbours(state, &interface).iter().any(|(a, _)| *a == target) {
-        return Fate::Reply;
+        return Fate::Reply(time);
     }
     let routers: Vec<Ipv4Addr> =
         state.services.iter().filter(|s| s.device == interface.name).filter_map(|s| s.router).collect();
     match (on_link, routers.contains(&target)) {
-        (true, true) => Fate::Reply,
+        (true, true) => Fate::Reply(time),
         // ARP gives up after several timeouts (samples/network/ping-hostdown.combined.txt).
         (true, false) if sequence >= 5 => Fate::SendError("Host is down"),
         (false, _) if routers.is_empty() => Fate::SendError("No route to host"),

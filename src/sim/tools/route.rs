@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 
 use super::Call;
+use crate::sim::kernel::leaves_by;
 use crate::sim::state::{Kind, NodeState, StaticRoute};
 use crate::sim::world::World;
 
@@ -87,6 +88,9 @@ fn get(call: &mut Call<'_>, words: &Words) -> io::Result<i32> {
     };
     let row = if asked == "default" {
         world.routes(state).into_iter().find(|r| r.destination.prefix_len() == 0)
+    } else if call.node.inside {
+        // The kernel says where it goes; its own words for it are the most specific row that leaves there.
+        leaves_by(address).and_then(|interface| world.route_by(state, address, &interface))
     } else {
         world.route_to(state, address)
     };

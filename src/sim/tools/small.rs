@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{Call, Exec};
+use crate::sim::kernel::host_tool;
 use crate::sim::program::inside;
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of a tool")]
@@ -143,7 +144,8 @@ pub(super) fn shell(call: &mut Call<'_>) -> io::Result<i32> {
     if let Some(script) = script {
         match inside(call.node, &call.cwd.join(script)).filter(|p| p.is_file()) {
             Some(place) => {
-                let mut argv = vec![HOST_SHELL.to_owned(), place.display().to_string()];
+                let host = if call.node.inside { host_tool("sh").display().to_string() } else { HOST_SHELL.to_owned() };
+                let mut argv = vec![host, place.display().to_string()];
                 argv.extend_from_slice(&call.args[1..]);
                 call.next = Some(Exec { argv, script: true, uid: call.uid });
                 return Ok(0);

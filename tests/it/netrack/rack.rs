@@ -1,0 +1,204 @@
+//! A rack of nodes in Linux namespaces: for each its own network, files and processes, a real cable (veth) where the
+//! simulated one is, and a real OpenSSH server. A further network namespace is the operator's: `macluster` runs there.
+//!
+//! Nothing has a name outside: network namespaces are held open by this process, everything else belongs to a node's
+//! first process, which the kernel ends with the thread that made the rack. So nothing stays behind, however a test ends.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use macluster::sim::state::{Kind, NodeState, RackState};
+use macluster::sim::store::{Node, read_json};
+use macluster::sim::{LaidOut, Rack};
+
+use super::furnish::{PROGRAM, furnish, write_inventory};
+use super::namespace::Namespace;
+use crate::support::{Ran, binary};
+
+/// The operator's address in the management network, which is also the nodes' router.
+const OPERATOR: &str = "192.168.40.1/24";
+/// How long anything of the rack's own may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running rack.
+pub struct NetRack {
+    /// Its folder: inventory, states, journal.
+    pub dir: PathBuf,
+    nodes: Vec<NetNode>,
+    operator: Namespace,
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// A node of it.
+struct NetNode {
+    node: Node,
+    network: Namespace,
+    /// The parent of the node's first process; ends it when it ends itself.
+    keeper: Option<Child>,
+}
+
+impl NetRack {
+    /// So many stock Mac Studios, fully cabled; `spoil` changes their states before they boot.
+    pub fn start(count: usize, spoil: impl Fn(&mut NodeState)) -> NetRack {
+        let laid: LaidOut = Rack::builder().nodes(count).programs(PROGRAM).lay_out().expect("a folder");
+        let mut nodes = Vec::new();
+        for (node, _) in &laid.nodes {
+            node.update(&spoil).expect("a state");
+            furnish(node, &laid.client);
+            nodes.push(NetNode { node: node.clone(), network: Namespace::new(), keeper: None });
+        }
+        let mut rack = NetRack { dir: laid.dir.clone(), nodes, operator: Namespace::new(), _folder: laid.temporary };
+        rack.lay_cables();
+        write_inventory(&rack.dir, &laid.nodes);
+        for number in 1..=count {
+            rack.boot(number);
+        }
+        for number in 1..=count {
+            rack.until_up(number);
+        }
+        rack
+    }
+
+    /// One veth pair for each cable, and one from each node's Ethernet port to the operator's switch.
+    fn lay_cables(&self) {
+        let states: BTreeMap<String, NodeState> =
+            self.nodes.iter().map(|n| (n.node.name.clone(), n.node.load().expect("a state"))).collect();
+        let network = |name: &str| self.nodes.iter().find(|n| n.node.name == name).map(|n| n.network.path());
+        let mac = |state: &NodeState, name: &str| {
+            state.interface(name).and_then(|i| i.mac.clone()).map(|m| format!("address {m}")).unwrap_or_default()
+        };
+        let mut script = format!("link add management type bridge\naddress add {OPERATOR} dev management\n");
+        let _ = writeln!(script, "link set management up\nlink set lo up");
+        for (n, node) in self.nodes.iter().enumerate() {
+            let state = &states[&node.node.name];
+            let port = state.interfaces.iter().find(|i| i.kind == Kind::Ethernet).expect("a port");
+            let _ = writeln!(
+                script,
+                "link add port{n} type veth peer name {} {} netns {}\nlink set port{n} master management up",
+                port.name,
+                mac(state, &port.name),
+                node.network.path()
+            );
+        }
+        self.operator.ip(&script);
+        let rack: RackState = read_json(&self.dir.join("rack.json")).expect("a rack");
+        for cable in &rack.cables {
+            let (a, b) = (&states[&cable.a.node], &states[&cable.b.node]);
+            let interface = |s: &NodeState, id| s.receptacle(id).expect("a receptacle").interface.clone();
+            let (from, to) = (interface(a, cable.a.receptacle), interface(b, cable.b.receptacle));
+            let far = network(&cable.b.node).expect("a node");
+            let here = self.nodes.iter().find(|n| n.node.name == cable.a.node).expect("a node");
+            here.network.ip(&format!(
+                "link add {from} {} type veth peer name {to} {} netns {far}\n",
+                mac(a, &from),
+                mac(b, &to)
+            ));
+        }
+    }
+
+    /// Starts a node: its first process is its launchd, which brings up the interfaces, sshd and the daemons.
+    fn boot(&mut self, number: usize) {
+        let up = self.state_file(number, "up");
+        let _ = fs::remove_file(&up);
+        let NetNode { node, network, keeper } = &mut self.nodes[number - 1];
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.join(format!("{}.log", node.name)));
+        let log = log.expect("a log");
+        let child = network.boot(node, &self.dir, log);
+        *keeper = Some(child);
+    }
+
+    fn state_file(&self, number: usize, extension: &str) -> PathBuf {
+        self.dir.join("state").join(format!("{}.{extension}", self.nodes[number - 1].node.name))
+    }
+
+    fn until_up(&mut self, number: usize) {
+        let up = self.state_file(number, "up");
+        let name = self.nodes[number - 1].node.name.clone();
+        let sshd = self.dir.join(format!("{name}.log"));
+        let text = || fs::read_to_string(&sshd).unwrap_or_default();
+        let begin = Instant::now();
+        while !up.exists() || !text().rsplit("boot\n").next().unwrap_or_default().contains("Server listening") {
+            let ended = self.nodes[number - 1].keeper.as_mut().and_then(|k| k.try_wait().expect("a child"));
+            assert!(ended.is_none() && begin.elapsed() < LIMIT, "{name} does not boot: {ended:?}\n{}", text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Turns a node off: every process of it ends at once.
+    fn power_off(&mut self, number: usize) {
+        if let Some(mut keeper) = self.nodes[number - 1].keeper.take() {
+            // Its child, the node's first process, goes with it, and with that one everything in its namespaces.
+            let _ = keeper.kill();
+            let _ = keeper.wait();
+        }
+    }
+
+    /// Restarts a node as a power failure does; back when it takes connections again.
+    pub fn reboot(&mut self, number: usize) {
+        self.power_off(number);
+        macluster::sim::boot::restart(&self.nodes[number - 1].node).expect("a state");
+        self.boot(number);
+        self.until_up(number);
+    }
+
+    /// `macluster` at the operator's, to be finished by the caller.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.operator.command(binary());
+        command.args(args).current_dir(&self.dir).env("HOME", &self.dir).env("NO_COLOR", "1").env("COLUMNS", "100");
+        command.env_remove("SSH_AUTH_SOCK");
+        command
+    }
+
+    /// Runs `macluster` at the operator's.
+    pub fn macluster(&self, args: &[&str]) -> Ran {
+        ran(self.command(args))
+    }
+
+    /// Runs a command line on a node with the real OpenSSH client.
+    pub fn ssh(&self, number: usize, line: &str) -> Ran {
+        let mut command = self.operator.command("ssh");
+        command.args(["-F", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "IdentitiesOnly=yes"]);
+        command.arg("-o").arg(format!("UserKnownHostsFile={}", self.dir.join("known_hosts").display()));
+        command.arg("-i").arg(self.dir.join("id_ed25519"));
+        command.arg(format!("admin@{}", address(number))).arg(line).env_remove("SSH_AUTH_SOCK");
+        ran(command)
+    }
+
+    /// Runs one of the host's programs in a node's network: what the kernel really has.
+    pub fn in_network(&self, number: usize, program: &str, args: &[&str]) -> Ran {
+        let mut command = self.nodes[number - 1].network.command(program);
+        command.args(args);
+        ran(command)
+    }
+
+    /// Numbers of the nodes.
+    pub fn numbers(&self) -> std::ops::RangeInclusive<usize> {
+        1..=self.nodes.len()
+    }
+}
+
+impl Drop for NetRack {
+    fn drop(&mut self) {
+        for number in self.numbers() {
+            self.power_off(number);
+        }
+    }
+}
+
+/// A node's address in the management network.
+pub fn address(number: usize) -> String {
+    format!("192.168.40.{}", 20 + number)
+}
+
+fn ran(mut command: Command) -> Ran {
+    let output = command.output().expect("it runs");
+    Ran {
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
