@@ -67,6 +67,12 @@ pub fn run(ctx: &Context<'_>) -> Report {
     run_these(ctx, registry())
 }
 
+/// Runs the checks that judge the cables and nothing that hangs on them.
+pub fn of_cables(ctx: &Context<'_>) -> Report {
+    let cables = |c: &&dyn Check| matches!(c.category(), Category::Cabling | Category::Mesh);
+    run_these(ctx, &registry().iter().copied().filter(cables).collect::<Vec<_>>())
+}
+
 /// Runs these checks. One that panics is told as `crash`; the others run.
 pub fn run_these(ctx: &Context<'_>, checks: &[&dyn Check]) -> Report {
     let findings = checks.iter().flat_map(|check| guarded(*check, ctx)).collect();

@@ -49,6 +49,11 @@ pub fn cable_fit(link: &Link, snapshot: &Snapshot) -> Result<(), String> {
     }
 }
 
+/// The cable of a pair to keep when one is enough: the first that is fit for RDMA, else the first.
+pub fn best_of<'a>(pair: &[&'a Link], snapshot: &Snapshot) -> Option<&'a Link> {
+    pair.iter().find(|l| cable_fit(l, snapshot).is_ok()).or_else(|| pair.first()).copied()
+}
+
 /// As [`cable_fit`], and the RDMA devices at both ends are ready: listed, active, with the end's own IPv4 address
 /// as GID 1, the one JACCL uses.
 ///

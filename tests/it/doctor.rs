@@ -6,7 +6,6 @@ use macluster::model::Inventory;
 use macluster::model::Snapshot;
 use macluster::sim::{Fault, RunningRack};
 use macluster::view::Printer;
-use macluster::view::cabling::Cabling;
 use macluster::view::doctor;
 use serde_json::Value;
 
@@ -207,24 +206,6 @@ fn the_json_is_the_documented_one() {
     insta::assert_snapshot!(serde_json::to_string_pretty(finding).expect("JSON"));
     let pass = all.iter().find(|f| f["verdict"] == "pass" && f["check"] == "mesh.size").expect("passes are told too");
     assert_eq!((&pass["node"], &pass["link"], &pass["remedy"]), (&Value::Null, &Value::Null, &Value::Null));
-}
-
-#[test]
-fn cabling_shows_who_is_connected_to_whom() {
-    let mut rack = sick();
-    rack.cable("studio-4", 5, "studio-4", 6);
-    rack.cable("studio-1", 6, "studio-3", 6);
-    let graph = LinkGraph::build(&rack.snapshot);
-    let cabling = Cabling { inventory: &rack.inventory, snapshot: &rack.snapshot, graph: &graph };
-    let text = macluster::view::cabling::human(&cabling, printer(80));
-    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-    insta::assert_snapshot!("cabling_human", text);
-    insta::assert_snapshot!("cabling_json", macluster::view::cabling::json(&cabling));
-
-    rack.lose("studio-3");
-    let graph = LinkGraph::build(&rack.snapshot);
-    let cabling = Cabling { inventory: &rack.inventory, snapshot: &rack.snapshot, graph: &graph };
-    insta::assert_snapshot!("cabling_blind", macluster::view::cabling::human(&cabling, printer(80)));
 }
 
 #[test]

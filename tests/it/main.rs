@@ -5,6 +5,7 @@
 
 mod agent;
 mod bundle;
+mod cabling;
 mod checklist;
 mod checks;
 mod collect;

@@ -25,9 +25,9 @@ enum Drawing {
 pub(super) async fn run(opts: Opts, app: &App) -> Outcome {
     let (inventory, snapshot) = app.facts().await?;
     let graph = LinkGraph::build(&snapshot);
-    let cabling = Cabling { inventory: &inventory, snapshot: &snapshot, graph: &graph };
+    let cabling = Cabling { inventory: &inventory, snapshot: &snapshot, graph: &graph, findings: &[] };
     match opts.output {
-        Drawing::Text => app.printer.out(&human(&cabling, app.printer)),
+        Drawing::Text => app.printer.out(&human(&cabling, app.printer, false)),
     }
     Ok(answered(&inventory, &snapshot))
 }

@@ -3,6 +3,7 @@
 mod diagram;
 
 use crate::app::App;
+use crate::check::{self, Context};
 use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
 use crate::mesh::LinkGraph;
@@ -37,9 +38,10 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
 async fn matrix(output: Format, app: &App) -> Outcome {
     let (inventory, snapshot) = app.facts().await?;
     let graph = LinkGraph::build(&snapshot);
-    let cabling = Cabling { inventory: &inventory, snapshot: &snapshot, graph: &graph };
+    let report = check::of_cables(&Context { snapshot: &snapshot, graph: &graph, inventory: &inventory });
+    let cabling = Cabling { inventory: &inventory, snapshot: &snapshot, graph: &graph, findings: &report.findings };
     app.printer.out(&match output {
-        Format::Human => human(&cabling, app.printer),
+        Format::Human => human(&cabling, app.printer, app.global.verbose),
         Format::Json => json(&cabling),
     });
     Ok(answered(&inventory, &snapshot))
