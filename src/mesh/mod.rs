@@ -5,5 +5,6 @@ pub mod graph;
 pub mod ranks;
 pub mod ring;
 pub mod usable;
+pub mod wiring;
 
 pub use graph::{Cable, CableEnd, ForeignPeer, Link, LinkGraph, LinkId, SeenBy, interface_of, leads_to_a_mac};

@@ -30,3 +30,4 @@ mod ssh;
 mod ssh_config;
 mod support;
 mod tripwire;
+mod wiring;
