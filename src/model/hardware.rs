@@ -147,6 +147,16 @@ impl Mac {
         }
     }
 
+    /// A Mac of this model that nobody has asked.
+    pub fn of_model(machine: &'static Machine) -> Mac {
+        Mac {
+            machine: Some(machine),
+            family: machine.family,
+            thunderbolt: Some(machine.thunderbolt),
+            receptacles: machine.receptacles,
+        }
+    }
+
     /// The receptacle that RDMA must not use: on a Mac Studio with Thunderbolt 5 the one beside Ethernet.
     /// Reported for Mac Studio only; on a Mac mini Apple's own example uses receptacle 1 (TN3205).
     pub fn excluded(&self) -> Option<u32> {
@@ -223,11 +233,7 @@ mod tests {
 
     #[test]
     fn mesh_sizes_and_exclusions_follow_the_hardware() {
-        let of = |model: &str| {
-            let machine = lookup(model);
-            let m = machine.expect(model);
-            Mac { machine, family: m.family, thunderbolt: Some(m.thunderbolt), receptacles: m.receptacles }
-        };
+        let of = |model: &str| Mac::of_model(lookup(model).expect(model));
         for (model, size, excluded) in [
             ("Mac15,14", 6, Some(1)),
             ("Mac17,15", 6, Some(1)),

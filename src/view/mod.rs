@@ -12,5 +12,6 @@ pub mod prompt;
 pub mod ranks;
 pub mod status;
 mod text;
+pub mod wiring;
 
 pub use printer::Printer;

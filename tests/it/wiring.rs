@@ -1,5 +1,6 @@
 //! The wiring planner: fewest cables touched (against brute force), regular receptacles, safe order of the steps.
 
+mod binary;
 mod brute;
 mod facts;
 mod props;

@@ -1,6 +1,7 @@
-//! `macluster cabling`: who is connected to whom, and the picture of it.
+//! `macluster cabling`: who is connected to whom, the picture of it, and how it should be.
 
 mod diagram;
+mod plan;
 
 use crate::app::App;
 use crate::check::{self, Context};
@@ -25,6 +26,8 @@ pub struct Opts {
 enum Action {
     /// Draw the receptacles of every Mac and the cables between them
     Diagram(diagram::Opts),
+    /// Plan the wiring: which cable goes where, as steps for a person at the rack
+    Plan(plan::Opts),
 }
 
 /// Runs it.
@@ -32,6 +35,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     match opts.action {
         None => matrix(opts.output, app).await,
         Some(Action::Diagram(opts)) => diagram::run(opts, app).await,
+        Some(Action::Plan(opts)) => plan::run(&opts, app).await,
     }
 }
 

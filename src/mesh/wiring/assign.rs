@@ -89,9 +89,10 @@ pub fn choose(board: &Board, demand: &Demand, room: &[usize]) -> Choice {
     }
     let staying = (spare.iter().zip(&stay)).filter(|(_, stays)| **stays).map(|(c, _)| *c).collect::<Vec<_>>();
     let mut served = serve(board, &lacking, &released, &staying).unwrap_or_else(|| vec![None; l]);
-    let mut idle = (0..released.len()).filter(|r| !served.contains(&Some(*r))).collect::<Vec<_>>().into_iter();
-    for slot in served.iter_mut().filter(|s| s.is_none()) {
-        *slot = idle.next();
+    let mut idle: Vec<usize> = (0..released.len()).filter(|r| !served.contains(&Some(*r))).collect();
+    for (slot, of) in served.iter_mut().zip(&lacking).filter(|(s, _)| s.is_none()) {
+        let own = idle.iter().position(|r| joins(board, released[*r]) == *of);
+        *slot = (!idle.is_empty()).then(|| idle.remove(own.unwrap_or(0)));
     }
     for cable in &released {
         jobs[*cable] = Job::Out;
@@ -231,6 +232,13 @@ fn serve(board: &Board, lacking: &[Pair], released: &[usize], staying: &[usize])
             (server[wanted], bound[own], fixed[wanted]) = (Some(own), true, true);
         }
     }
+    // Of choices that move as few plugs a cable stays with its own pair.
+    for (wanted, of) in lacking.iter().enumerate().filter(|(w, _)| !fixed[*w]) {
+        let own = (0..released.len()).find(|r| joins(board, released[*r]) == *of && easy(board, released[*r], *of));
+        if let Some(own) = own {
+            (server[wanted], bound[own]) = (Some(own), true);
+        }
+    }
     for cable in (0..released.len()).filter(|r| !bound[*r]) {
         let mut tried = fixed.clone();
         augment(board, lacking, released, cable, &mut server, &mut tried);
@@ -246,7 +254,9 @@ fn augment(
     server: &mut [Option<usize>],
     tried: &mut [bool],
 ) -> bool {
-    for wanted in 0..lacking.len() {
+    // One that nobody serves before one that another cable would have to leave.
+    let (taken, idle): (Vec<usize>, Vec<usize>) = (0..lacking.len()).partition(|w| server[*w].is_some());
+    for wanted in idle.into_iter().chain(taken) {
         if tried[wanted] || !easy(board, released[cable], lacking[wanted]) {
             continue;
         }

@@ -87,6 +87,34 @@ impl Board {
         Ok(board)
     }
 
+    /// An empty rack of these Macs, which nobody has asked: their receptacles are numbered from 1, and may be in a
+    /// bridge.
+    ///
+    /// # Errors
+    /// Nodes whose model has an unknown number of receptacles.
+    pub fn empty(macs: &[(NodeName, Mac)]) -> Result<Board, Vec<Unknown>> {
+        let mut board = Board::default();
+        let mut unknown = Vec::new();
+        for (name, mac) in macs {
+            let Some(count) = mac.receptacles else {
+                let why = "is a model whose number of Thunderbolt receptacles is not known".to_owned();
+                unknown.push(Unknown { node: name.clone(), why, unseen: true });
+                continue;
+            };
+            let excluded = mac.excluded();
+            board.names.push(name.clone());
+            board.stations.push(Station {
+                usable: (1..=count).filter(|r| Some(*r) != excluded).collect(),
+                excluded,
+                things: BTreeMap::new(),
+                bridges: (1..=count).map(|r| (r, Bridge::Unseen)).collect(),
+                usb_c_front: mac.machine.is_some_and(|m| m.usb_c_front),
+                thunderbolt: mac.thunderbolt,
+            });
+        }
+        if unknown.is_empty() { Ok(board) } else { Err(unknown) }
+    }
+
     fn plug_in(&mut self, graph: &LinkGraph) {
         for link in graph.links.values() {
             let (Some(a), Some(b)) = (self.end(&link.id.a), self.end(&link.id.b)) else { continue };

@@ -75,7 +75,9 @@ impl WiringPlan {
     /// All cables as they are in the end, in the order of their ends.
     pub fn wiring(&self) -> Vec<[End; 2]> {
         let mut wiring: Vec<[End; 2]> = self.target.cables.iter().flatten().chain(&self.target.new).copied().collect();
-        wiring.iter_mut().for_each(|ends| ends.sort_unstable());
+        for ends in &mut wiring {
+            ends.sort_unstable();
+        }
         wiring.sort_by_key(|[a, b]| (a.0, b.0, a.1));
         wiring
     }

@@ -62,6 +62,11 @@ struct Loose {
     plugs: [(usize, Option<u32>); 2],
 }
 
+/// Receptacles for both plugs, if the rule applies.
+type Rule = fn(&Board, &Demand, &Loose, &[BTreeSet<u32>]) -> Option<[u32; 2]>;
+
+const RULES: [Rule; 3] = [regular, beside_one_that_stays, anywhere];
+
 /// Places every plug.
 pub fn place(board: &Board, demand: &Demand, choice: &Choice, displaced: Vec<Displaced>) -> Target {
     let mut target = Target { cables: vec![None; board.cables.len()], new: Vec::new(), displaced };
@@ -99,9 +104,7 @@ pub fn place(board: &Board, demand: &Demand, choice: &Choice, displaced: Vec<Dis
     loose.sort_by_key(|l| (pair(l.plugs[0].0, l.plugs[1].0), l.cable));
     // Second cables of a pair come after those that the topology needs.
     loose.extend(extra);
-    type Rule = fn(&Board, &Demand, &Loose, &[BTreeSet<u32>]) -> Option<[u32; 2]>;
-    let rules: [Rule; 3] = [regular, beside_one_that_stays, anywhere];
-    for rule in rules {
+    for rule in RULES {
         loose.retain(|cable| {
             let Some([a, b]) = rule(board, demand, cable, &free) else { return true };
             let ends = [(cable.plugs[0].0, a), (cable.plugs[1].0, b)];

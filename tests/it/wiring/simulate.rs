@@ -73,7 +73,9 @@ pub fn check(board: &Board, plan: &WiringPlan) {
         }
     }
     let mut wiring: Vec<[End; 2]> = plugs.iter().filter_map(whole).collect();
-    wiring.iter_mut().for_each(|w| w.sort_unstable());
+    for ends in &mut wiring {
+        ends.sort_unstable();
+    }
     wiring.sort_by_key(|[a, b]| (a.0, b.0, a.1));
     assert_eq!(wiring, plan.wiring(), "the steps lead to the wiring");
     assert!(plugs.iter().all(|p| p[0].is_some() == p[1].is_some()), "no plug is left hanging");

@@ -1,0 +1,91 @@
+//! Why a topology cannot be had, and what can.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::json::json as plan_json;
+use super::{SCHEMA_VERSION, Wiring, counted, name, word};
+use crate::mesh::wiring::{Impossible, Short, WiringPlan};
+use crate::model::hardware::Thunderbolt;
+use crate::model::{Inventory, NodeName};
+use crate::view::Printer;
+use crate::view::text::hanging;
+
+/// Why the topology cannot be had, for people; with the ring that can.
+pub fn impossible_human(wiring: &Wiring<'_>, no: &Impossible, ring: Option<&WiringPlan>, printer: Printer) -> String {
+    let what = name(no.topology);
+    let mut out = format!("A {what} of the {} is impossible:\n", counted(wiring.macs.len(), "Mac"));
+    for reason in reasons(wiring.inventory, no) {
+        out.push_str(&hanging("  - ", &reason, printer.width));
+    }
+    let names = |nodes: &[NodeName]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if no.largest_mesh.len() > 1 {
+        let text = format!("The largest full mesh has {} Macs: {}", no.largest_mesh.len(), names(&no.largest_mesh));
+        let _ = write!(out, "\n{}", hanging("", &text, printer.width));
+    } else {
+        out.push_str("\nNo two of these Macs can be joined.\n");
+    }
+    let Some(ring) = ring else {
+        return out;
+    };
+    let backend = backend(wiring);
+    let text = format!("Instead, a ring of all of them for the backend `{backend}`:");
+    let _ = write!(out, "\n{}", hanging("", &text, printer.width));
+    for [a, b] in ring.wiring().iter().filter(|c| ring.demand.pairs.contains(&(c[0].0, c[1].0))) {
+        let _ = writeln!(out, "  {} – {}", wiring.board.named(*a), wiring.board.named(*b));
+    }
+    out.push_str("hint: `macluster cabling plan --topology ring` gives the steps\n");
+    out
+}
+
+/// The ring backend that these Macs can run.
+fn backend(wiring: &Wiring<'_>) -> &'static str {
+    let five = wiring.board.stations.iter().all(|s| s.thunderbolt == Some(Thunderbolt::Five));
+    if five { "jaccl-ring" } else { "ring" }
+}
+
+fn reasons(inventory: &Inventory, no: &Impossible) -> Vec<String> {
+    let mut alike: Vec<(Vec<&Short>, &Short)> = Vec::new();
+    for short in &no.short {
+        let same = |other: &Short| Short { node: short.node.clone(), ..other.clone() } == *short;
+        match alike.iter_mut().find(|(_, first)| same(first)) {
+            Some((group, _)) => group.push(short),
+            None => alike.push((vec![short], short)),
+        }
+    }
+    let mut reasons: Vec<String> = alike
+        .iter()
+        .map(|(group, short)| {
+            let mut why = Vec::new();
+            why.extend(short.excluded.map(|r| format!("receptacle {r} must not be used for RDMA")));
+            why.extend(short.usb_c_front.then(|| "the front ports are USB-C without Thunderbolt".to_owned()));
+            let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
+            let labels: Vec<String> = group.iter().map(|s| inventory.label(&s.node)).collect();
+            let (has, need) = if group.len() == 1 { ("has", "needs") } else { ("each have", "need") };
+            let count = counted(short.usable, "usable Thunderbolt receptacle");
+            format!("{} {has} {count} and {need} {}{why}", labels.join(", "), short.needed)
+        })
+        .collect();
+    reasons.extend(no.too_many.map(|n| format!("MLX's mesh ends at 8 nodes, these are {n}")));
+    reasons
+}
+
+/// Why the topology cannot be had, for programs.
+pub fn impossible_json(wiring: &Wiring<'_>, no: &Impossible, ring: Option<&WiringPlan>) -> Value {
+    let short: Vec<Value> = no
+        .short
+        .iter()
+        .map(|s| json!({"node": s.node, "usable": s.usable, "needed": s.needed, "excluded": s.excluded, "usb_c_front": s.usb_c_front}))
+        .collect();
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "rack": wiring.inventory.rack,
+        "topology": word(no.topology),
+        "possible": false,
+        "short": short,
+        "reasons": reasons(wiring.inventory, no),
+        "largest_mesh": no.largest_mesh,
+        "ring": ring.map(|plan| json!({"backend": backend(wiring), "plan": plan_json(wiring, plan)})),
+    })
+}
