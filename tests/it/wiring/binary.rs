@@ -1,5 +1,6 @@
 //! `macluster cabling plan` as it is printed, to the character.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use macluster::model::facts::{Attached, Interface};
@@ -26,7 +27,7 @@ fn record(rack: &Rack, dir: &Path) {
     snapshot.inventory = "rack: bench\nnodes:\n".to_owned();
     for node in &rack.inventory.nodes {
         let slot = node.slot.expect("a slot");
-        snapshot.inventory += &format!("  - {{name: {}, host: {}, slot: {slot}}}\n", node.name, node.host);
+        let _ = writeln!(snapshot.inventory, "  - {{name: {}, host: {}, slot: {slot}}}", node.name, node.host);
     }
     std::fs::write(dir.join("rack.json"), serde_json::to_string(&snapshot).expect("JSON")).expect("written");
 }
