@@ -65,7 +65,8 @@ impl App {
         }
         let inventory = self.inventory()?;
         let fleet = self.fleet(&inventory, Access::Read).await?;
-        let snapshot = crate::collect::collect(&inventory, &fleet, &self.events).await;
+        let mut snapshot = crate::collect::collect(&inventory, &fleet, &self.events).await;
+        crate::collect::paths(&inventory, &fleet, &mut snapshot).await;
         fleet.close().await;
         Ok((inventory, snapshot))
     }

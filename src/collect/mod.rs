@@ -1,7 +1,10 @@
 //! Facts from live nodes or a recording: probes run, transcripts kept, facts assembled.
 
+mod again;
 mod replay;
 mod save;
+
+use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -14,6 +17,7 @@ use crate::model::{Cmd, CollectFailure, FailureKind, Inventory, NodeName, NodeRe
 use crate::parse::assemble;
 use crate::parse::probe::{Probe, probes};
 use crate::remote::{Fleet, Remote, RemoteError};
+pub use again::paths;
 pub use replay::replay;
 pub use save::save;
 
@@ -55,7 +59,8 @@ async fn record(remote: &dyn Remote) -> NodeRecord {
         if let Err(RemoteError::Lost(why)) = &result {
             lost.get_or_insert_with(|| why.clone());
         }
-        transcripts.push(transcript(probe, result));
+        let argv = std::iter::once(probe.program).chain(probe.args.iter().copied()).map(str::to_owned).collect();
+        transcripts.push(transcript(probe.id, argv, result));
     }
     let facts = if let Some(why) = lost {
         // What was read before is kept for people, but a node half read is a node not read.
@@ -66,31 +71,45 @@ async fn record(remote: &dyn Remote) -> NodeRecord {
         })
     } else {
         let session = Session { local_address: remote.peer_address(), user: Some(remote.user().to_owned()) };
-        Ok(assemble::facts(&transcripts, session))
+        let facts = assemble::facts(&transcripts, session);
+        let more = again::services(remote, &facts).await;
+        if more.is_empty() {
+            Ok(facts)
+        } else {
+            transcripts.extend(more);
+            Ok(assemble::facts(&transcripts, facts.session))
+        }
     };
     NodeRecord { facts, transcripts }
 }
 
 async fn ask(remote: &dyn Remote, probe: &Probe) -> Result<Output, RemoteError> {
+    let args = probe.args.iter().map(|a| (*a).to_owned()).collect();
+    run(remote, probe.program, args, probe.timeout, probe.sudo).await
+}
+
+async fn run(
+    remote: &dyn Remote,
+    program: &str,
+    args: Vec<String>,
+    timeout: Duration,
+    sudo: bool,
+) -> Result<Output, RemoteError> {
     // A program given to another program (sudo) is a path of the node, too.
-    let args = probe
-        .args
-        .iter()
-        .map(|arg| if arg.starts_with('/') { Paths::rooted(remote.root(), arg) } else { (*arg).to_owned() });
-    let mut cmd = Cmd::read(probe.program, args).timeout(probe.timeout).sudo(probe.sudo);
+    let args = args.into_iter().map(|arg| if arg.starts_with('/') { Paths::rooted(remote.root(), &arg) } else { arg });
+    let mut cmd = Cmd::read(program, args).timeout(timeout).sudo(sudo);
     cmd.max_output = MAX_OUTPUT;
     // A transcript is what was really printed; the reader of facts knows how to take the noise off.
     remote.exec(cmd.raw()).await
 }
 
-fn transcript(probe: &Probe, result: Result<Output, RemoteError>) -> Transcript {
-    let argv = std::iter::once(probe.program).chain(probe.args.iter().copied()).map(str::to_owned).collect();
+fn transcript(probe: &str, argv: Vec<String>, result: Result<Output, RemoteError>) -> Transcript {
     let (output, error) = match result {
         Ok(output) => (output, None),
         Err(e) => (Output::default(), Some(e.to_string())),
     };
     Transcript {
-        probe: probe.id.to_owned(),
+        probe: probe.to_owned(),
         argv,
         exit: output.exit,
         stdout: output.text(),

@@ -25,6 +25,9 @@ pub const DEADMAN_LOG: &str = "/opt/macluster/var/log/deadman.log";
 /// The system's network preferences, below the node's root.
 pub const PREFERENCES: &str = "/Library/Preferences/SystemConfiguration/preferences.plist";
 
+/// The preferences of Internet Sharing, below the node's root.
+pub const SHARING: &str = "/Library/Preferences/SystemConfiguration/com.apple.nat.plist";
+
 /// Facts that the link networks need beside `ifconfig` and routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -35,6 +38,8 @@ pub struct NetworkFacts {
     pub jobs: Fact<Vec<Job>>,
     /// Network services (`networksetup -listnetworkserviceorder`).
     pub services: Fact<Vec<Service>>,
+    /// Internet Sharing is switched on (`NAT:Enabled` of [`SHARING`]); off when it was never set up.
+    pub sharing: Fact<bool>,
     /// `links.conf`: what the links daemon asserts; none when there is no such file.
     pub configured: Fact<Option<LinksConfig>>,
     /// [`HISTORY`]: link addresses that macluster set, and in which boot.
@@ -59,6 +64,7 @@ impl Default for NetworkFacts {
             bridge_entries: not_asked("plutil"),
             jobs: not_asked("launchctl"),
             services: not_asked("networksetup"),
+            sharing: not_asked("plutil"),
             configured: not_asked("cat"),
             history: not_asked("cat"),
             lock: not_asked("cat"),
@@ -75,6 +81,7 @@ impl NetworkFacts {
             bridge_entries: Ok(Vec::new()),
             jobs: Ok(Vec::new()),
             services: Ok(Vec::new()),
+            sharing: Ok(false),
             configured: Ok(None),
             history: Ok(Vec::new()),
             lock: Ok(None),
@@ -112,7 +119,7 @@ pub struct Job {
     pub pid: Option<u32>,
     /// `state`, e.g. `running`, `not running`.
     pub state: String,
-    /// `last exit code` as printed, e.g. `0`, `78: EX_CONFIG`, `(never exited)`.
+    /// `last exit code` as printed, e.g. `0`, `78: EX_CONFIG`, `(never exited)`; or `signal Killed: 9`.
     pub last_exit: Option<String>,
     /// `path` of its property list.
     pub path: Option<String>,
@@ -126,9 +133,7 @@ pub enum Method {
     Dhcp,
     /// `Manual Configuration`.
     Manual,
-    /// No IPv4.
-    Off,
-    /// Anything else, as printed.
+    /// Another `… Configuration`, as printed.
     Other(String),
 }
 
@@ -143,8 +148,8 @@ pub struct Service {
     pub device: String,
     /// Not switched off.
     pub enabled: bool,
-    /// How it gets its address; asked only for services on receptacles and bridges.
-    pub method: Option<Method>,
+    /// How it gets its address (`networksetup -getinfo`); asked only for services on receptacles and bridges.
+    pub method: Option<Fact<Method>>,
 }
 
 /// `links.conf`.
@@ -214,6 +219,6 @@ pub struct LinkPath {
     pub peer_address: Ipv4Addr,
     /// `ping` bound to the interface got an answer.
     pub answered: Fact<bool>,
-    /// Interface by which the node would send to the peer (`route -n get`).
-    pub route: Fact<String>,
+    /// Interface by which the node would send to the peer (`route -n get`); none without a route.
+    pub route: Fact<Option<String>>,
 }

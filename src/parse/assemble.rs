@@ -1,14 +1,16 @@
 //! From the transcripts of one node to its facts: which ran, which did not, and what they said.
 
+mod network;
+
 use std::net::IpAddr;
 
 use super::words::{excerpt, without_bom};
 use super::{
-    hardware, ibv_devices, ibv_devinfo, ifconfig, netstat, networksetup, own_network, probe, rdma_ctl, sudo, sw_vers,
-    sysctl, thunderbolt,
+    hardware, ibv_devices, ibv_devinfo, ifconfig, netstat, networksetup, probe, rdma_ctl, sudo, sw_vers, sysctl,
+    thunderbolt,
 };
 use crate::model::facts::{RdmaSwitch, Session, Sudo};
-use crate::model::{Fact, FactError, FactErrorKind, NetworkFacts, NodeFacts, Transcript};
+use crate::model::{Fact, FactError, FactErrorKind, NodeFacts, Transcript};
 
 /// Reads all transcripts of one node. `session` is what the connection itself knows; the node's own word on its
 /// address (`SSH_CONNECTION`) replaces the address in it.
@@ -29,13 +31,7 @@ pub fn facts(transcripts: &[Transcript], session: Session) -> NodeFacts {
         sudo: all.sudo(session.user.as_deref()),
         session: all.session(session),
         login_noise: all.noise.stdout.to_owned(),
-        network: NetworkFacts {
-            configured: all.file(probe::LINKS_CONFIG, own_network::links),
-            history: all.file(probe::LINKS_HISTORY, own_network::history).map(Option::unwrap_or_default),
-            lock: all.file(probe::LINKS_LOCK, own_network::lock),
-            armed: all.file(probe::LINKS_ARMED, |_| Ok(())).map(|armed| armed.is_some()),
-            ..NetworkFacts::default()
-        },
+        network: all.network(),
     }
 }
 
@@ -106,9 +102,14 @@ fn error(tool: &str, kind: FactErrorKind, message: impl Into<String>) -> FactErr
 impl Transcripts<'_> {
     /// The transcript, if its command exists, ended, and all of its output is there.
     fn ran(&self, id: &str, tool: &str) -> Fact<Ran<'_>> {
-        let Some(t) = self.list.iter().find(|t| t.probe == id) else {
-            return Err(error(tool, FactErrorKind::NotCollected, "was not asked"));
-        };
+        match self.list.iter().find(|t| t.probe == id) {
+            Some(t) => self.read(t, tool),
+            None => Err(error(tool, FactErrorKind::NotCollected, "was not asked")),
+        }
+    }
+
+    /// The same of one transcript.
+    fn read<'t>(&self, t: &'t Transcript, tool: &str) -> Fact<Ran<'t>> {
         if let Some(why) = &t.error {
             let late = ["no answer within", "timed out", "timeout"].iter().any(|w| why.to_lowercase().contains(w));
             let kind = if late { FactErrorKind::Timeout } else { FactErrorKind::Failed };
@@ -149,17 +150,6 @@ impl Transcripts<'_> {
     fn either_stream<T>(&self, id: &str, tool: &str, parse: fn(&str) -> Fact<T>) -> Fact<T> {
         let ran = self.ran(id, tool)?;
         parse(&ran.both()).map_err(|e| ran.blame(tool, e))
-    }
-
-    /// A file of our own: none when it is not there.
-    fn file<T>(&self, id: &str, parse: fn(&str) -> Fact<T>) -> Fact<Option<T>> {
-        let ran = self.ran(id, "cat")?;
-        match ran.exit {
-            Some(0) => parse(ran.stdout).map(Some),
-            // cat's own words on macOS, which are not localised.
-            _ if ran.stderr.contains("No such file or directory") => Ok(None),
-            _ => Err(ran.failed("cat")),
-        }
     }
 
     fn rdma_switch(&self) -> Fact<RdmaSwitch> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::network_facts::{PREFERENCES, SHARING};
+
 /// One command of the collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -49,6 +51,24 @@ pub const LINKS_HISTORY: &str = "links-history";
 pub const LINKS_LOCK: &str = "links-lock";
 /// Whether a change waits for its confirmation.
 pub const LINKS_ARMED: &str = "links-armed";
+/// Bridges that come back at the next boot.
+pub const BRIDGE_ENTRIES: &str = "bridge-entries";
+/// Whether Internet Sharing is on.
+pub const INTERNET_SHARING: &str = "internet-sharing";
+/// Network services.
+pub const SERVICES: &str = "services";
+/// The daemon that keeps the links.
+pub const JOB_LINKS: &str = "job-links";
+/// The job that takes an unconfirmed change back.
+pub const JOB_DEADMAN: &str = "job-deadman";
+/// exo's network daemon.
+pub const JOB_EXO: &str = "job-exo";
+/// One service's addressing; asked in a second round, once for each service on a receptacle or bridge.
+pub const SERVICE_INFO: &str = "service-info";
+/// A ping over one link; second round, once for each own end that has its address.
+pub const LINK_PING: &str = "link-ping";
+/// The way to the peer of one link; second round, with each [`LINK_PING`].
+pub const LINK_ROUTE: &str = "link-route";
 /// The node's own end of the SSH connection.
 pub const SESSION: &str = "session";
 
@@ -95,6 +115,18 @@ const TABLE: &[Probe] = &[
     probe(LINKS_HISTORY, "/bin/cat", &["/var/run/com.macluster.network.history"]),
     probe(LINKS_LOCK, "/bin/cat", &["/opt/macluster/network/lock/owner"]),
     probe(LINKS_ARMED, "/bin/cat", &["/opt/macluster/network/armed"]),
+    // The same key paths that playbooks/network.yaml removes and restores.
+    probe(
+        BRIDGE_ENTRIES,
+        "/usr/bin/plutil",
+        &["-extract", "VirtualNetworkInterfaces.Bridge", "json", "-o", "-", PREFERENCES],
+    ),
+    probe(INTERNET_SHARING, "/usr/bin/plutil", &["-extract", "NAT.Enabled", "raw", "-o", "-", SHARING]),
+    probe(SERVICES, "/usr/sbin/networksetup", &["-listnetworkserviceorder"]),
+    // Works without root (samples/launchd/commands.md).
+    probe(JOB_LINKS, "/bin/launchctl", &["print", "system/com.macluster.links"]),
+    probe(JOB_DEADMAN, "/bin/launchctl", &["print", "system/com.macluster.deadman"]),
+    probe(JOB_EXO, "/bin/launchctl", &["print", "system/io.exo.networksetup"]),
 ];
 
 /// Every probe, in the order of a snapshot's transcripts.

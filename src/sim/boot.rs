@@ -18,16 +18,18 @@ struct Entry {
     members: Vec<String>,
 }
 
-/// Writes the network preferences of a stock Mac: its Thunderbolt Bridge
+/// Writes the network preferences of a stock Mac: its Thunderbolt Bridge, or none without members
 /// (samples/networksetup/errors-and-gotchas.md shows this part of the file).
-pub(super) fn write_preferences(node: &Node, bridge: &str, members: &[&str]) -> io::Result<()> {
-    let members: Vec<Value> = members.iter().map(|m| Value::from(*m)).collect();
+pub(super) fn write_preferences(node: &Node, bridge: &str, members: &[String]) -> io::Result<()> {
+    let listed: Vec<Value> = members.iter().map(|m| Value::from(m.as_str())).collect();
+    let stock = !members.is_empty();
     let options: Dictionary = [("__AUTO__".to_owned(), Value::from("thunderbolt-bridge"))].into_iter().collect();
     let entry: Dictionary =
-        [("Options".to_owned(), Value::Dictionary(options)), ("Interfaces".to_owned(), Value::Array(members))]
+        [("Options".to_owned(), Value::Dictionary(options)), ("Interfaces".to_owned(), Value::Array(listed))]
             .into_iter()
             .collect();
-    let bridges: Dictionary = [(bridge.to_owned(), Value::Dictionary(entry))].into_iter().collect();
+    let one = Some((bridge.to_owned(), Value::Dictionary(entry))).filter(|_| stock);
+    let bridges: Dictionary = one.into_iter().collect();
     let virtuals: Dictionary = [("Bridge".to_owned(), Value::Dictionary(bridges))].into_iter().collect();
     let all: Dictionary = [("VirtualNetworkInterfaces".to_owned(), Value::Dictionary(virtuals))].into_iter().collect();
     let place = node.rooted(PREFERENCES);

@@ -402,6 +402,9 @@ pub struct Quirks {
     pub truncated_profiler: bool,
     /// How long `system_profiler` takes, milliseconds.
     pub profiler_delay_ms: u64,
+    /// Answers no ping, as a firewall in stealth mode does.
+    #[serde(default)]
+    pub mute: bool,
     /// A port that leaves the bridge stays administratively down (samples/ifconfig/NOTES.md).
     pub down_after_bridge: bool,
 }

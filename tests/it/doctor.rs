@@ -68,7 +68,9 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::OldMacos => (&["fail host.macos-identical", "fail host.macos-min"], 4),
         Fault::RdmaOff => (&["fail rdma.enabled"], 4),
         Fault::Tb4 => (&["fail rdma.hardware"], 4),
-        Fault::Bridge => (&["fail network.bridge"], 4),
+        Fault::Bridge | Fault::BridgeLoop => (&["fail network.bridge"], 4),
+        Fault::NoAddress | Fault::SharedSubnet => (&["fail network.addresses"], 4),
+        Fault::PoolClash => (&["fail network.pool"], 4),
         Fault::NoGid => (&["fail rdma.gid"], 4),
         Fault::Unreachable => (&["fail ssh.reachable"], 6),
         Fault::ChangedHostKey => (&["fail ssh.host-key"], 6),
@@ -79,6 +81,15 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::Garbage => (&["fail host.facts"], 4),
         // The disk matters to deploy alone.
         Fault::SlowProfiler | Fault::FullDisk => (&[], 0),
+        Fault::LatentBridge
+        | Fault::DhcpLink
+        | Fault::Mute
+        | Fault::StrayRoute
+        | Fault::DefaultRoute
+        | Fault::Forwarding
+        | Fault::ForeignDaemon
+        | Fault::NotPersistent
+        | Fault::Mtu => (&[], 0),
     }
 }
 

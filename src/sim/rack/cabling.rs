@@ -3,6 +3,8 @@
 use super::super::models::{self, Model};
 use super::super::state::{Cable, Inet, NodeState, Plug, RackState, SeenBy};
 use super::RackError;
+use super::network::Kept;
+use crate::model::network_facts::ConfiguredLink;
 use crate::network::{pair_index, rail_network};
 
 /// Node names: the model's prefix, counted per prefix.
@@ -56,25 +58,42 @@ pub(super) fn mesh(models: &[&Model], names: &[String]) -> Result<Vec<Cable>, Ra
     Ok(cables)
 }
 
-/// The link networks as `network apply` would leave them: receptacles out of the bridge, an address at each end.
-pub(super) fn prepare(rack: &RackState, states: &mut [NodeState]) {
+/// The link networks as `network apply --remove-bridge-entry` would leave them: receptacles out of the bridge, an address
+/// at each end; and which links each node's daemon keeps.
+pub(super) fn prepare(rack: &RackState, states: &mut [NodeState]) -> Kept {
+    let mut kept = Kept::new();
     for state in states.iter_mut() {
         for interface in &mut state.interfaces {
             interface.members.clear();
         }
     }
-    let Ok(pool) = "10.254.0.0/16".parse() else { return };
+    let Ok(pool) = "10.254.0.0/16".parse() else { return kept };
     let place = |node: &str| rack.nodes.iter().position(|n| n == node);
     let pairs = pair_index(0, rack.nodes.len());
     for cable in &rack.cables {
         let (Some(low), Some(high)) = (place(&cable.a.node), place(&cable.b.node)) else { continue };
         let Some(network) = rail_network(pool, pair_index(low, high), 0, pairs) else { continue };
-        for (plug, address) in [&cable.a, &cable.b].into_iter().zip(network.hosts()) {
+        let hosts: Vec<_> = network.hosts().collect();
+        let [one, other] = hosts.as_slice() else { continue };
+        let ends = [(&cable.a, *one, &cable.b, *other), (&cable.b, *other, &cable.a, *one)];
+        for (plug, address, far, peer_address) in ends {
             let Some(state) = states.iter_mut().find(|s| s.name == plug.node) else { continue };
             let Some(name) = state.receptacle(plug.receptacle).map(|r| r.interface.clone()) else { continue };
             if let Some(interface) = state.interface_mut(&name) {
                 interface.inet.push(Inet { address, prefix: 30 });
+                kept.entry(plug.node.clone()).or_default().push(ConfiguredLink {
+                    interface: name,
+                    ether: interface.mac.clone(),
+                    address,
+                    prefix: 30,
+                    peer_address,
+                    peer: far.node.clone(),
+                });
             }
         }
     }
+    for links in kept.values_mut() {
+        links.sort_by(|a, b| a.interface.cmp(&b.interface));
+    }
+    kept
 }

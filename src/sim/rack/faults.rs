@@ -2,7 +2,9 @@
 
 use super::super::fault::{Fault, FaultAt};
 use super::super::models;
-use super::super::state::{Cable, Dock, NodeState, Outsider, Plug, RackState, SeenBy, SudoPolicy};
+use super::super::state::{
+    Cable, Dock, Inet, Kind, NodeState, Outsider, Plug, RackState, SeenBy, Service, StaticRoute, SudoPolicy,
+};
 use super::RackError;
 
 /// Is this node hit by that fault? `last` is the node chosen when none is named.
@@ -120,6 +122,10 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
             }
             return Ok(());
         }
+        Fault::BridgeLoop => {
+            states.iter_mut().for_each(bridged);
+            return Ok(());
+        }
         _ => {}
     }
     let slot = rack.nodes.iter().position(|n| *n == name).unwrap_or(0) + 1;
@@ -159,17 +165,16 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
                 cable.gbps = 40;
             }
         }
-        Fault::Bridge => {
-            let ports: Vec<String> = state.receptacles.iter().map(|r| r.interface.clone()).collect();
-            for port in &ports {
-                if let Some(interface) = state.interface_mut(port) {
-                    interface.inet.clear();
-                }
-            }
-            if let Some(bridge) = state.interface_mut("bridge0") {
-                bridge.members = ports;
-            }
-        }
+        Fault::Bridge => bridged(state),
+        Fault::NoAddress
+        | Fault::SharedSubnet
+        | Fault::PoolClash
+        | Fault::DhcpLink
+        | Fault::StrayRoute
+        | Fault::DefaultRoute
+        | Fault::Mtu => link(at, rack, state)?,
+        Fault::Mute => state.quirks.mute = true,
+        Fault::Forwarding => drop(state.sysctl.insert("net.inet.ip.forwarding".to_owned(), "1".to_owned())),
         Fault::NoGid => state.rdma.ipv4_gid_index = 2,
         Fault::SudoPassword => state.sudo = SudoPolicy::Password,
         Fault::SudoNotAllowed => state.sudo = SudoPolicy::NotAllowed,
@@ -179,7 +184,79 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
         Fault::Garbage => state.quirks.truncated_profiler = true,
         Fault::SlowProfiler => state.quirks.profiler_delay_ms = 3000,
         Fault::FullDisk => state.disk.available_kb = 512 * 1024,
-        // Seen by the rack's start and its known_hosts.
+        // Seen by the rack's start, its known_hosts and the files of its nodes.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// All receptacles are members of the Thunderbolt Bridge, as before the first `network apply`.
+fn bridged(state: &mut NodeState) {
+    let ports: Vec<String> = state.receptacles.iter().map(|r| r.interface.clone()).collect();
+    for port in &ports {
+        if let Some(interface) = state.interface_mut(port) {
+            interface.inet.clear();
+        }
+    }
+    if let Some(bridge) = state.interface_mut("bridge0") {
+        bridge.members = ports;
+    }
+}
+
+/// Faults of a node's ends of links.
+fn link(at: &FaultAt, rack: &RackState, state: &mut NodeState) -> Result<(), RackError> {
+    let cabled =
+        |id: u32| rack.cables.iter().flat_map(|c| [&c.a, &c.b]).any(|p| p.node == state.name && p.receptacle == id);
+    let ends: Vec<(u32, String)> =
+        state.receptacles.iter().filter(|r| cabled(r.id)).map(|r| (r.id, r.interface.clone())).collect();
+    let [(first, interface), others @ ..] = ends.as_slice() else { return Err(description(at, "it has no cable")) };
+    let network = state.interface(interface).and_then(|i| i.inet.first()).map(|i| (i.address, i.network()));
+    // The other address of the /30.
+    let peer = network.and_then(|(own, net)| net?.hosts().find(|a| *a != own));
+    let service = |router| Service {
+        name: format!("Thunderbolt {first}"),
+        port: format!("Thunderbolt {first}"),
+        device: interface.clone(),
+        enabled: true,
+        manual: at.fault != Fault::DhcpLink,
+        router,
+    };
+    match at.fault {
+        Fault::NoAddress | Fault::SharedSubnet => {
+            for (_, name) in &ends {
+                let Some(interface) = state.interface_mut(name) else { continue };
+                if at.fault == Fault::NoAddress {
+                    interface.inet.clear();
+                }
+                interface.inet.iter_mut().for_each(|i| i.prefix = 16);
+            }
+        }
+        Fault::PoolClash => {
+            let wifi = state.interfaces.iter_mut().find(|i| i.kind == Kind::Wifi);
+            let inside = Inet { address: [10, 254, 200, 7].into(), prefix: 24 };
+            wifi.ok_or_else(|| description(at, "it has no Wi-Fi"))?.inet.push(inside);
+        }
+        Fault::DhcpLink => state.services.push(service(None)),
+        Fault::DefaultRoute => {
+            let router = peer.ok_or_else(|| description(at, "its links have no addresses (see --prepared)"))?;
+            state.services.insert(0, service(Some(router)));
+        }
+        Fault::StrayRoute => {
+            let peer = peer.ok_or_else(|| description(at, "its links have no addresses (see --prepared)"))?;
+            let [(_, other), ..] = others else { return Err(description(at, "it has only one cable")) };
+            state.static_routes.push(StaticRoute {
+                destination: peer.into(),
+                host: true,
+                gateway: None,
+                interface: other.clone(),
+                scoped: false,
+            });
+        }
+        Fault::Mtu => {
+            if let Some(interface) = state.interface_mut(interface) {
+                interface.mtu = 9000;
+            }
+        }
         _ => {}
     }
     Ok(())

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 
 use russh::keys::PrivateKey;
 
-use super::super::boot;
 use super::super::fault::{Fault, FaultAt};
 use super::super::state::{NodeState, RackState, SCHEMA_VERSION};
 use super::super::store::{Node, write_json};
 use super::super::tools;
-use super::{Builder, RackError, cabling, faults, keys, ports};
+use super::{Builder, RackError, cabling, faults, keys, network, ports};
 
 /// A node laid out, with its host key.
 pub(super) struct Host {
@@ -53,15 +52,14 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
     };
     let mut states: Vec<NodeState> =
         (1..).zip(models).zip(&names).map(|((slot, m), name)| m.stock(&plan.name, name, slot)).collect();
-    if plan.prepared {
-        cabling::prepare(&rack, &mut states);
-    }
+    let kept = if plan.prepared { cabling::prepare(&rack, &mut states) } else { network::Kept::new() };
     for state in &mut states {
         state.quirks.profiler_delay_ms = u64::try_from(plan.profiler_delay.as_millis()).unwrap_or(0);
     }
     faults::apply(&plan.faults, &mut rack, &mut states)?;
 
     let (dir, temporary) = place(plan)?;
+    let last = names.last().cloned().unwrap_or_default();
     let make = || -> io::Result<(Vec<Host>, PrivateKey)> {
         fs::create_dir_all(dir.join("state"))?;
         write_json(&dir.join("rack.json"), &rack)?;
@@ -76,8 +74,7 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
             let node = Node::of(&dir, &state.name);
             write_json(&dir.join("state").join(format!("{}.json", state.name)), state)?;
             file_system(&node, state, &binary)?;
-            let ports: Vec<&str> = state.receptacles.iter().map(|r| r.interface.as_str()).collect();
-            boot::write_preferences(&node, "bridge0", &ports)?;
+            network::lay(&node, state, &kept, &plan.faults, &last)?;
             bring(plan, &node)?;
             hosts.push(Host { node, key: keys::new()? });
         }
@@ -86,7 +83,6 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
         Ok((hosts, client))
     };
     let (hosts, client) = make().map_err(RackError::at(&dir))?;
-    let last = names.last().cloned().unwrap_or_default();
     Ok(Built { dir, temporary, hosts, client, last })
 }
 

@@ -20,6 +20,7 @@ mod cabling;
 mod faults;
 mod folder;
 mod keys;
+mod network;
 mod ports;
 mod power;
 
@@ -185,6 +186,9 @@ impl Builder {
         let built = folder::build(&self)?;
         let (stop, stopped) = watch::channel(false);
         let launchd = Launchd::start(&built.dir, None, stopped.clone()).await.map_err(RackError::Listen)?;
+        for host in &built.hosts {
+            launchd.boot(&host.node).map_err(RackError::at(&host.node.root))?;
+        }
         let mut tasks = JoinSet::new();
         let mut nodes = Vec::new();
         let mut reserved = Vec::new();

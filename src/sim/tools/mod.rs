@@ -17,6 +17,7 @@ mod neighbours;
 mod netstat;
 mod networksetup;
 mod ping;
+mod plutil;
 mod profiler;
 mod ps;
 mod route;
@@ -98,6 +99,7 @@ pub const TABLE: &[(&str, Tool)] = &[
     ("/usr/bin/ibv_devices", ibv::devices),
     ("/usr/bin/ibv_devinfo", ibv::devinfo),
     ("/usr/bin/id", small::id),
+    ("/usr/bin/plutil", plutil::run),
     ("/usr/bin/pmset", settings::pmset),
     ("/usr/bin/printenv", small::printenv),
     ("/usr/bin/rdma_ctl", ibv::rdma_ctl),

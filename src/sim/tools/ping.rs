@@ -149,7 +149,9 @@ fn fate(world: &World, state: &NodeState, target: Ipv4Addr, bound: Option<&str>,
         return Fate::SendError("Network is down");
     }
     if world.neighbours(state, &interface).iter().any(|(a, _)| *a == target) {
-        return Fate::Reply(time);
+        let has = |n: &&NodeState| n.interfaces.iter().any(|i| i.inet.iter().any(|x| x.address == target));
+        let mute = world.nodes.values().filter(has).any(|n| n.quirks.mute);
+        return if mute { Fate::Silence } else { Fate::Reply(time) };
     }
     let routers: Vec<Ipv4Addr> =
         state.services.iter().filter(|s| s.device == interface.name).filter_map(|s| s.router).collect();

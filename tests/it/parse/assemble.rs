@@ -24,6 +24,11 @@ fn transcript(probe: &str, stdout: &str) -> Transcript {
 const LINKS: &str =
     "# macluster links 1\nlink en3 36:00:00:00:00:03 10.254.0.1 30 255.255.255.252 10.254.0.2 studio-2\n";
 
+const SERVICES: &str = "An asterisk (*) denotes that a network service is disabled.\n(1) Ethernet\n\
+                        (Hardware Port: Ethernet, Device: en0)\n\n(2) Mesh\n(Hardware Port: Thunderbolt 2, Device: en3)\n\n";
+const JOB: &str = "system/com.macluster.links = {\n\tpath = /Library/LaunchDaemons/com.macluster.links.plist\n\
+                   \tstate = running\n\tpid = 712\n}\n";
+
 /// What a healthy node gives, in the order of the table.
 fn healthy() -> Vec<Transcript> {
     probes()
@@ -43,6 +48,15 @@ fn healthy() -> Vec<Transcript> {
             probe::LINKS_CONFIG => transcript(p.id, LINKS),
             probe::LINKS_HISTORY => transcript(p.id, "# macluster history 1\nBOOT-1 en3 10.254.0.1\n"),
             probe::LINKS_ARMED => transcript(p.id, "60\n"),
+            probe::BRIDGE_ENTRIES => transcript(p.id, r#"{"bridge0":{"Interfaces":["en2","en3"]}}"#),
+            probe::INTERNET_SHARING => transcript(p.id, "0\n"),
+            probe::SERVICES => transcript(p.id, SERVICES),
+            probe::JOB_LINKS => transcript(p.id, JOB),
+            probe::JOB_DEADMAN | probe::JOB_EXO => Transcript {
+                exit: Some(113),
+                stderr: "Bad request.\nCould not find service \"x\" in domain for system\n".to_owned(),
+                ..transcript(p.id, "")
+            },
             probe::LINKS_LOCK => Transcript {
                 exit: Some(1),
                 stderr: "cat: /opt/macluster/network/lock/owner: No such file or directory\n".to_owned(),
@@ -90,6 +104,69 @@ fn a_healthy_node() {
     assert_eq!(facts.network.configured.expect("read").expect("there").links[0].interface, "en3");
     assert_eq!(facts.network.history.expect("read").len(), 1);
     assert_eq!((facts.network.lock, facts.network.armed), (Ok(None), Ok(true)));
+    assert_eq!(facts.network.bridge_entries.expect("read")[0].members, ["en2", "en3"]);
+    assert_eq!(facts.network.sharing, Ok(false));
+    assert_eq!(facts.network.jobs.expect("read").iter().map(|j| j.pid).collect::<Vec<_>>(), [Some(712)]);
+    assert_eq!(facts.network.services.expect("read").iter().filter(|s| s.method.is_none()).count(), 2);
+    assert_eq!(facts.network.paths, Ok(vec![]));
+}
+
+fn second(id: &str, argv: &str, exit: i32, stdout: &str) -> Transcript {
+    Transcript {
+        probe: id.to_owned(),
+        argv: argv.split(' ').map(str::to_owned).collect(),
+        exit: Some(exit),
+        stdout: stdout.to_owned(),
+        ..transcript(probe::NOISE, "")
+    }
+}
+
+#[test]
+fn the_second_round_is_told_apart_by_its_arguments() {
+    let mut all = healthy();
+    all.push(second(probe::SERVICE_INFO, "networksetup -getinfo Mesh", 0, "DHCP Configuration\n"));
+    all.push(second(
+        probe::SERVICE_INFO,
+        "networksetup -getinfo Ethernet",
+        4,
+        "Ethernet is not a recognized network service.\n",
+    ));
+    let answer = "\n--- 10.254.0.2 ping statistics ---\n1 packets transmitted, 1 packets received, 0.0% packet loss\n";
+    let silence =
+        "\n--- 10.254.0.6 ping statistics ---\n3 packets transmitted, 0 packets received, 100.0% packet loss\n";
+    all.push(second(probe::LINK_PING, "ping -o -b en3 -S 10.254.0.1 10.254.0.2", 0, answer));
+    all.push(second(probe::LINK_ROUTE, "route -n get 10.254.0.2", 0, "  interface: en3\n"));
+    all.push(second(probe::LINK_PING, "ping -o -b en4 -S 10.254.0.5 10.254.0.6", 2, silence));
+    all.push(Transcript {
+        stderr: "route: writing to routing socket: not in table\n".to_owned(),
+        ..second(probe::LINK_ROUTE, "route -n get 10.254.0.6", 0, "")
+    });
+    all.push(second(probe::LINK_PING, "ping -o -b en5 -S 10.254.0.9 10.254.0.10", 64, "usage: ping\n"));
+    let network = facts(&all, session()).network;
+    let methods: Vec<_> = network.services.expect("read").into_iter().map(|s| s.method.map(|m| m.is_ok())).collect();
+    assert_eq!(methods, [Some(false), Some(true)], "Ethernet cannot be told, Mesh can");
+    let paths = network.paths.expect("tried");
+    let told: Vec<_> =
+        paths.iter().map(|p| (p.interface.as_str(), p.answered.as_ref().ok(), p.route.as_ref().ok())).collect();
+    let en3 = Some("en3".to_owned());
+    assert_eq!(told, [("en3", Some(&true), Some(&en3)), ("en4", Some(&false), Some(&None)), ("en5", None, None)]);
+    assert_eq!(paths[2].route.as_ref().expect_err("no route asked").kind, FactErrorKind::NotCollected);
+}
+
+#[test]
+fn what_a_recording_was_not_asked_is_unknown_and_not_absent() {
+    let all: Vec<Transcript> =
+        healthy().into_iter().filter(|t| !t.probe.starts_with("job-") && t.probe != "services").collect();
+    let network = facts(&all, session()).network;
+    for (kind, message) in [error(network.jobs), error(network.services), error(network.paths)] {
+        assert!(kind == FactErrorKind::NotCollected && message.contains("was not asked"), "{message}");
+    }
+    let broken = with(probe::JOB_EXO, |t| t.exit = Some(5));
+    assert_eq!(error(with(probe::JOB_LINKS, |t| t.stdout = "?".to_owned()).network.jobs).0, FactErrorKind::Malformed);
+    // The words alone say it, whatever the status.
+    assert!(broken.network.jobs.is_ok());
+    let late = with(probe::BRIDGE_ENTRIES, |t| t.error = Some("no answer within 20 s".to_owned()));
+    assert_eq!(error(late.network.bridge_entries).0, FactErrorKind::Timeout);
 }
 
 #[test]
@@ -115,6 +192,14 @@ fn the_probes_are_the_agreed_ones() {
             "links-history /bin/cat /var/run/com.macluster.network.history",
             "links-lock /bin/cat /opt/macluster/network/lock/owner",
             "links-armed /bin/cat /opt/macluster/network/armed",
+            "bridge-entries /usr/bin/plutil -extract VirtualNetworkInterfaces.Bridge json -o - \
+             /Library/Preferences/SystemConfiguration/preferences.plist",
+            "internet-sharing /usr/bin/plutil -extract NAT.Enabled raw -o - \
+             /Library/Preferences/SystemConfiguration/com.apple.nat.plist",
+            "services /usr/sbin/networksetup -listnetworkserviceorder",
+            "job-links /bin/launchctl print system/com.macluster.links",
+            "job-deadman /bin/launchctl print system/com.macluster.deadman",
+            "job-exo /bin/launchctl print system/io.exo.networksetup",
         ]
     );
     assert!(probes().iter().all(|p| !p.sudo && p.timeout.as_secs() > 0));
