@@ -14,7 +14,7 @@ use super::store::Node;
 
 /// In the rack's folder: every command line that reached a node, one a line, after the node's name.
 const JOURNAL: &str = "commands.log";
-/// In the rack's folder: a number. The line with this number in the journal and all after it wait until the file is gone.
+/// In the rack's folder: a text. A line of the journal that contains it waits until the file is gone.
 const HOLD: &str = "hold";
 /// A hold that nobody takes away ends by itself.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -51,18 +51,12 @@ pub(super) fn run(node: &Node, line: &str) -> u8 {
 
 /// Writes the line down, and waits if it is to be held.
 fn record(node: &Node, line: &str) -> io::Result<()> {
-    let path = node.dir.join(JOURNAL);
-    let mut journal = OpenOptions::new().create(true).append(true).open(&path)?;
-    rustix::fs::flock(&journal, rustix::fs::FlockOperation::LockExclusive)?;
-    journal.write_all(format!("{} {}\n", node.name, line.escape_debug()).as_bytes())?;
-    let number = fs::read_to_string(&path)?.lines().count();
-    drop(journal);
-    let held = || {
-        let text = fs::read_to_string(node.dir.join(HOLD)).ok()?;
-        text.trim().parse::<usize>().ok().filter(|first| number >= *first)
-    };
+    let line = format!("{} {}\n", node.name, line.escape_debug());
+    let mut journal = OpenOptions::new().create(true).append(true).open(node.dir.join(JOURNAL))?;
+    journal.write_all(line.as_bytes())?;
+    let held = || fs::read_to_string(node.dir.join(HOLD)).is_ok_and(|text| line.contains(text.trim()));
     let begin = Instant::now();
-    while held().is_some() && begin.elapsed() < LIMIT {
+    while held() && begin.elapsed() < LIMIT {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -113,6 +113,8 @@ impl World {
     pub fn carrier(&self, state: &NodeState, interface: &Interface) -> bool {
         if let Some((own, links)) = &self.real
             && *own == state.name
+            // A bridge follows its members at once; the kernel's waits for its spanning tree.
+            && interface.kind != Kind::Bridge
             && let Some(link) = links.get(&interface.name)
         {
             return interface.up && link.carrier;

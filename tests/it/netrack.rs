@@ -3,10 +3,13 @@
 //! It needs Linux, root, OpenSSH, iproute2 and iputils. Where one of them is missing the tests say by name that they did
 //! not run; with `MACLUSTER_REQUIRE_NETRACK=1` (as in `.ci/run`) they fail instead.
 
+mod apply;
 mod boots;
+mod cut_off;
 mod furnish;
 mod namespace;
 mod rack;
+mod witness;
 
 use std::process::{Command, Stdio};
 

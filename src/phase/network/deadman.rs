@@ -202,6 +202,11 @@ pub(super) async fn settle_earlier(node: &NetNode) -> Result<bool, String> {
     }
     let text = node.answer("ask-armed", &[]).await.map(|o| o.text()).unwrap_or_default();
     let seconds = text.lines().find_map(|l| l.trim().parse().ok()).unwrap_or(60);
+    // Cut off between the arming and the job's start: nothing was changed, and nobody would ever take it back.
+    let watched = node.answer("ask-job", &[("label", DEADMAN_JOB)]).await.map_err(|e| e.to_string())?;
+    if !watched.ok() {
+        start(node).await?;
+    }
     node.say(format!("an earlier change was cut off; the node takes it back within {seconds} s: waiting for that"));
     match wait_back(node, Duration::from_secs(seconds) + RESTORE).await {
         Back::Done(_) => Ok(true),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use macluster::sim::{LaidOut, Rack};
 
 use super::furnish::{PROGRAM, furnish, write_inventory};
 use super::namespace::Namespace;
+use super::witness::until;
 use crate::support::{Ran, binary};
 
 /// The operator's address in the management network, which is also the nodes' router.
@@ -59,6 +60,11 @@ impl NetRack {
         }
         for number in 1..=count {
             rack.until_up(number);
+        }
+        for number in 1..=count {
+            // The kernel tells a new carrier with a delay.
+            let links = || rack.in_network(number, "ip", &["link", "show", "type", "veth"]).expect(0).stdout;
+            until("every cable has carrier", || !links().contains("NO-CARRIER"));
         }
         rack
     }
@@ -158,6 +164,30 @@ impl NetRack {
         ran(self.command(args))
     }
 
+    /// Starts `macluster` at the operator's and lets it come to the first command whose line in the journal contains
+    /// `text`; that command waits then, and `meanwhile` decides what happens before it goes on.
+    #[track_caller]
+    pub fn held<T>(&mut self, args: &[&str], text: &str, meanwhile: impl FnOnce(&mut Self, Child) -> T) -> T {
+        let hold = self.dir.join("hold");
+        let seen = fs::read_to_string(self.dir.join("commands.log")).unwrap_or_default().len();
+        fs::write(&hold, text).expect("written");
+        let mut command = self.command(args);
+        let out = self.dir.join("held.out");
+        let log = fs::File::create(&out).expect("a log");
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let mut child = command.spawn().expect("macluster runs");
+        let begin = Instant::now();
+        while !fs::read_to_string(self.dir.join("commands.log")).is_ok_and(|t| t[seen..].contains(text)) {
+            let ended = child.try_wait().expect("a child");
+            let said = || fs::read_to_string(&out).unwrap_or_default();
+            assert!(ended.is_none() && begin.elapsed() < LIMIT, "never came to `{text}`: {ended:?}\n{}", said());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let done = meanwhile(self, child);
+        let _ = fs::remove_file(&hold);
+        done
+    }
+
     /// Runs a command line on a node with the real OpenSSH client.
     pub fn ssh(&self, number: usize, line: &str) -> Ran {
         let mut command = self.operator.command("ssh");
@@ -166,6 +196,11 @@ impl NetRack {
         command.arg("-i").arg(self.dir.join("id_ed25519"));
         command.arg(format!("admin@{}", address(number))).arg(line).env_remove("SSH_AUTH_SOCK");
         ran(command)
+    }
+
+    /// A node's `/` as the host sees it.
+    pub fn root(&self, number: usize) -> &Path {
+        &self.nodes[number - 1].node.root
     }
 
     /// Runs one of the host's programs in a node's network: what the kernel really has.
