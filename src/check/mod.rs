@@ -19,7 +19,7 @@ use crate::mesh::LinkGraph;
 use crate::model::{Category, Finding, Inventory, Snapshot, Verdict};
 
 pub use judge::{Purpose, blocks};
-pub use report::{Report, SCHEMA_VERSION, Summary};
+pub use report::{Report, SCHEMA_VERSION, Summary, is_urgent};
 use say::Row;
 
 /// What every check sees.
@@ -30,6 +30,8 @@ pub struct Context<'a> {
     pub graph: &'a LinkGraph,
     /// Inventory.
     pub inventory: &'a Inventory,
+    /// SHA-256 of the links daemon's script that this macluster installs, hexadecimal.
+    pub links_script: &'a str,
 }
 
 /// One check.

@@ -228,11 +228,7 @@ fn gid(ctx: &Context<'_>, say: &mut Say) {
                 ),
                 None => (
                     format!("{device} on {label} has no GID for its IPv4 address: no RDMA peer can be found by it"),
-                    run([
-                        "macluster network plan",
-                        "macluster network apply --no-deadman",
-                        "macluster doctor --check rdma.gid",
-                    ]),
+                    run(["macluster network plan", "macluster network apply", "macluster doctor --check rdma.gid"]),
                 ),
             };
             let observed = if table.is_empty() { "an empty GID table".to_owned() } else { table };

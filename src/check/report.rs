@@ -22,7 +22,7 @@ pub struct Report {
     pub taken_at: Timestamp,
     /// How many findings of each verdict.
     pub summary: Summary,
-    /// Every result, passes and skips too; by category, check, node, link.
+    /// Every result, passes and skips too: what is urgent first, then by category, check, node, link.
     pub findings: Vec<Finding>,
 }
 
@@ -41,6 +41,11 @@ pub struct Summary {
     pub crash: usize,
 }
 
+/// Comes before everything else: the rack, and the network around it, suffer now.
+pub fn is_urgent(finding: &Finding) -> bool {
+    finding.check == super::network::URGENT && finding.verdict > Verdict::Skip
+}
+
 impl Report {
     pub(super) fn new(ctx: &Context<'_>, findings: Vec<Finding>) -> Report {
         let mut report = Report {
@@ -52,7 +57,9 @@ impl Report {
             findings,
         };
         report.findings.sort_by(|x, y| {
-            let key = |f: &Finding| (f.category, f.check.clone(), f.node.clone(), f.link.clone(), f.message.clone());
+            let key = |f: &Finding| {
+                (!is_urgent(f), f.category, f.check.clone(), f.node.clone(), f.link.clone(), f.message.clone())
+            };
             key(x).cmp(&key(y))
         });
         report.count();

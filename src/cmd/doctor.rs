@@ -38,7 +38,8 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let (inventory, snapshot) = app.facts().await?;
     let nodes = named(&opts.on, &inventory)?;
     let graph = LinkGraph::build(&snapshot);
-    let context = Context { snapshot: &snapshot, graph: &graph, inventory: &inventory };
+    let script = app.templates()?.scripts()?.links.sha256;
+    let context = Context { snapshot: &snapshot, graph: &graph, inventory: &inventory, links_script: &script };
     let mut report = check::run_these(&context, &checks);
     if !opts.on.is_empty() {
         report.keep_nodes(&nodes);

@@ -77,6 +77,24 @@ pub(super) fn default_routes(routes: &[Route]) -> impl Iterator<Item = &Route> {
     routes.iter().filter(|r| r.destination.prefix_len() == 0 && !r.flags.contains('I'))
 }
 
+/// The interfaces of a node's receptacles; none when they cannot be known.
+pub fn thunderbolt_interfaces(facts: &NodeFacts) -> Option<BTreeSet<&str>> {
+    let known = super::pool::receptacle_interfaces(facts)?;
+    let all = facts.receptacles.as_ref().ok()?;
+    (all.is_empty() || !known.is_empty()).then_some(known)
+}
+
+/// The interface of a default route in use that is a receptacle's, or a bridge with receptacles in it.
+pub fn default_over_thunderbolt(facts: &NodeFacts) -> Option<&str> {
+    let own = thunderbolt_interfaces(facts)?;
+    let is_own = |name: &str| {
+        let bridge = facts.interfaces.iter().flatten().find(|i| i.name == name);
+        own.contains(name) || bridge.is_some_and(|b| b.members.iter().any(|m| own.contains(m.as_str())))
+    };
+    let routes = facts.routes.as_deref().unwrap_or_default();
+    default_routes(routes).find(|r| is_own(&r.interface)).map(|r| r.interface.as_str())
+}
+
 fn default_route(facts: &NodeFacts, touched: &Touched) -> Option<(String, &'static str)> {
     let action =
         "switch the Thunderbolt service's own router off, or connect Ethernet, so that the default route moves";

@@ -19,6 +19,7 @@ mod problem;
 
 pub use address::{RAILS, pair_index, pair_of, rail_network};
 pub use desired::{Desired, LinkNetwork, NetworkEnd, desired};
+pub use guard::{default_over_thunderbolt, thunderbolt_interfaces};
 pub use keeping::{places, root_of};
 pub use plan::{Basis, Change, Moved, NetworkPlan, PlanOptions, PlanRequest, Symbol, plan};
 pub use pool::{Clash, clashes, free_pool};

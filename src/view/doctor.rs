@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::check::{Check, Report, Summary};
+use crate::check::{Check, Report, Summary, is_urgent};
 use crate::model::{Category, Finding, Inventory, Remedy, Verdict};
 use crate::view::Printer;
 use crate::view::text::{Tint, hanging, paint, rows};
@@ -28,12 +28,17 @@ pub fn human(report: &Report, inventory: &Inventory, printer: Printer, verbose: 
     let _ = writeln!(out, "{title}");
     let subject = report.findings.iter().map(|f| subject(f, verbose).chars().count()).max().unwrap_or(0).min(28);
     let widths = [WORD, u16::try_from(subject).unwrap_or(28)];
-    let mut categories: Vec<Category> = report.findings.iter().map(|f| f.category).collect();
+    let (urgent, others): (Vec<&Finding>, Vec<&Finding>) = report.findings.iter().partition(|f| is_urgent(f));
+    if !urgent.is_empty() {
+        let _ = writeln!(out, "\n{}", paint(printer, Tint::Bold, "first of all"));
+        out.push_str(&group(&urgent, &widths, printer, verbose));
+    }
+    let mut categories: Vec<Category> = others.iter().map(|f| f.category).collect();
     categories.sort_unstable();
     categories.dedup();
     for category in categories {
         let _ = writeln!(out, "\n{}", paint(printer, Tint::Bold, category.as_str()));
-        let findings: Vec<&Finding> = report.findings.iter().filter(|f| f.category == category).collect();
+        let findings: Vec<&Finding> = others.iter().copied().filter(|f| f.category == category).collect();
         out.push_str(&group(&findings, &widths, printer, verbose));
     }
     let _ = write!(out, "\n{}", closing(report.verdict, report.summary, printer));

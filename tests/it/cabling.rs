@@ -15,7 +15,7 @@ fn printer(width: usize) -> Printer {
 /// What `macluster cabling` prints, and its JSON.
 fn shown(rack: &Rack, width: usize, verbose: bool) -> (String, String) {
     let graph = LinkGraph::build(&rack.snapshot);
-    let ctx = Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory };
+    let ctx = Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory, links_script: "" };
     let report = check::of_cables(&ctx);
     let cabling =
         Cabling { inventory: &rack.inventory, snapshot: &rack.snapshot, graph: &graph, findings: &report.findings };

@@ -1,6 +1,9 @@
 //! Every check: passing, finding, and unable to tell.
 
+mod network;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use macluster::check::{self, Check, Context, Purpose, Report};
 use macluster::mesh::LinkGraph;
@@ -8,11 +11,16 @@ use macluster::model::facts::{Attached, FactError, FactErrorKind, Interface, Rdm
 use macluster::model::{Backend, Category, FailureKind, Finding, Over, Remedy, Verdict};
 use proptest::prelude::*;
 
-use crate::support::rack::{Rack, name};
+use crate::support::rack::{Rack, links_script, name};
 
 fn doctor(rack: &Rack) -> Report {
     let graph = LinkGraph::build(&rack.snapshot);
-    check::run(&Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory })
+    check::run(&Context {
+        snapshot: &rack.snapshot,
+        graph: &graph,
+        inventory: &rack.inventory,
+        links_script: &links_script(),
+    })
 }
 
 fn of<'a>(report: &'a Report, check: &str) -> Vec<&'a Finding> {
@@ -74,10 +82,14 @@ fn stranger(rack: &mut Rack, node: &str, id: u32) {
 }
 
 type Damage = fn(&mut Rack);
+type Case = (&'static str, Verdict, Damage, &'static str, Damage, &'static str);
+
+/// Of every category.
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| OWN.iter().chain(network::CASES).copied().collect());
 
 /// For each check: what makes it fail or warn, what it then says; what keeps it from telling, what it then says.
 /// All on three fully meshed studios, `backend: auto`, that pass everything.
-const CASES: &[(&str, Verdict, Damage, &str, Damage, &str)] = &[
+const OWN: &[Case] = &[
     (
         "ssh.reachable",
         Verdict::Fail,
@@ -302,30 +314,6 @@ const CASES: &[(&str, Verdict, Damage, &str, Damage, &str)] = &[
         |r| r.lose("studio-3"),
         "needs ssh.reachable on studio-3",
     ),
-    (
-        "network.pool",
-        Verdict::Fail,
-        |r| r.inventory.pool = "192.0.2.0/24".parse().expect("a network"),
-        "the pool 192.0.2.0/24 overlaps the address 192.0.2.11/24 on en0 of studio-1 (slot 1)",
-        |r| r.facts("studio-2").routes = Err(malformed("netstat")),
-        "netstat, line 7",
-    ),
-    (
-        "network.bridge",
-        Verdict::Fail,
-        |r| bridge(r, "studio-2", &[2, 3]),
-        "en3, en4 of studio-2 (slot 2) in bridge0",
-        |r| r.facts("studio-2").interfaces = Err(malformed("ifconfig")),
-        "ifconfig, line 7",
-    ),
-    (
-        "network.addresses",
-        Verdict::Fail,
-        |r| r.interface("studio-2", 2).inet.clear(),
-        "en3 of studio-2 (slot 2) has no IPv4 address: nothing reaches studio-1 over this cable",
-        |r| r.facts("studio-2").hardware_ports = Err(malformed("networksetup")),
-        "networksetup, line 7",
-    ),
 ];
 
 fn bridge(rack: &mut Rack, node: &str, ids: &[u32]) {
@@ -353,7 +341,7 @@ fn every_check_has_its_cases() {
 #[test]
 fn a_rack_in_order_passes_everything() {
     for count in [1, 2, 3, 4, 6] {
-        let report = doctor(&Rack::meshed(count));
+        let report = doctor(&Rack::kept(count));
         assert_eq!(report.verdict, Verdict::Pass, "{count} nodes:\n{}", show(&report));
         assert_eq!(report.summary.pass, report.findings.len());
         for check in check::registry() {
@@ -364,11 +352,11 @@ fn a_rack_in_order_passes_everything() {
 
 #[test]
 fn every_check_finds_its_trouble_and_says_when_it_cannot_tell() {
-    for (check, verdict, damage, words, blind, why) in CASES {
-        let mut rack = Rack::meshed(3);
+    for (check, verdict, damage, words, blind, why) in CASES.iter() {
+        let mut rack = Rack::kept(3);
         damage(&mut rack);
         says(&rack, check, *verdict, words);
-        let mut rack = Rack::meshed(3);
+        let mut rack = Rack::kept(3);
         blind(&mut rack);
         says(&rack, check, Verdict::Skip, why);
         let report = doctor(&rack);
@@ -378,8 +366,8 @@ fn every_check_finds_its_trouble_and_says_when_it_cannot_tell() {
 
 #[test]
 fn one_fault_is_one_finding_and_the_rest_is_skipped_with_its_name() {
-    for (check, verdict, damage, ..) in CASES {
-        let mut rack = Rack::meshed(3);
+    for (check, verdict, damage, ..) in CASES.iter() {
+        let mut rack = Rack::kept(3);
         damage(&mut rack);
         let report = doctor(&rack);
         let wrong: BTreeSet<&str> =
@@ -403,7 +391,7 @@ fn an_addressed_link_that_is_down_or_without_carrier_never_passes() {
         ((|i| i.flags.retain(|f| f != "UP")) as fn(&mut Interface), "is down: nothing passes"),
         (|i| i.active = Some(false), "is without carrier: nothing passes"),
     ] {
-        let mut rack = Rack::meshed(3);
+        let mut rack = Rack::kept(3);
         let interfaces = rack.facts("studio-2").interfaces.as_mut().expect("interfaces");
         damage(interfaces.iter_mut().find(|i| i.name == "en3").expect("en3"));
         says(&rack, "network.addresses", Verdict::Fail, words);
@@ -413,7 +401,7 @@ fn an_addressed_link_that_is_down_or_without_carrier_never_passes() {
 #[test]
 fn the_odd_build_is_told_from_the_majority() {
     let with = |builds: &[(&str, &str)]| {
-        let mut rack = Rack::meshed(u32::try_from(builds.len()).expect("few"));
+        let mut rack = Rack::kept(u32::try_from(builds.len()).expect("few"));
         for (i, (version, build)) in builds.iter().enumerate() {
             let os = rack.facts(&format!("studio-{}", i + 1)).os.as_mut().expect("macOS");
             (os.version, os.build) = ((*version).to_owned(), (*build).to_owned());
@@ -439,14 +427,14 @@ fn the_odd_build_is_told_from_the_majority() {
     assert_eq!(odd[0].0, "studio-1");
     assert!(odd[0].1.contains("no build has a majority"), "{odd:?}");
     // The same build number, but a security response on one.
-    let mut rack = Rack::meshed(3);
+    let mut rack = Rack::kept(3);
     rack.facts("studio-3").os.as_mut().expect("macOS").extra = "(a)".to_owned();
     says(&rack, "host.macos-identical", Verdict::Fail, "studio-3 (slot 3) is the odd one out");
 }
 
 #[test]
 fn a_down_port_is_blamed_on_the_mac_that_causes_it() {
-    let mut rack = Rack::meshed(3);
+    let mut rack = Rack::kept(3);
     rack.rdma("studio-1", 2).state = "PORT_DOWN".to_owned();
     let deaf = |rack: &mut Rack| {
         for item in &mut rack.receptacle("studio-1", 2).attached {
@@ -469,7 +457,7 @@ fn a_down_port_is_blamed_on_the_mac_that_causes_it() {
 
 #[test]
 fn the_three_ways_a_gid_is_wrong_are_three_findings() {
-    let mut rack = Rack::meshed(2);
+    let mut rack = Rack::kept(2);
     let right = rack.rdma("studio-1", 2).gids.remove(&1).expect("GID 1");
     says(&rack, "rdma.gid", Verdict::Fail, "has no GID for its IPv4 address");
     rack.rdma("studio-1", 2).gids.insert(2, right);
@@ -509,6 +497,7 @@ fn thunderbolt_4_is_never_sent_to_recovery() {
 fn only_the_mac_studio_has_an_excluded_receptacle() {
     let mut rack = Rack::of("Mac16,11", "Mac mini", 2, 3);
     rack.cable("studio-1", 1, "studio-2", 1);
+    rack.keep();
     let report = doctor(&rack);
     assert_eq!(report.verdict, Verdict::Pass, "{}", show(&report));
     // A Studio of a later year is one by its name and its speed.
@@ -516,7 +505,7 @@ fn only_the_mac_studio_has_an_excluded_receptacle() {
     rack.cable("studio-1", 1, "studio-2", 2);
     says(&rack, "cabling.excluded-receptacle", Verdict::Fail, "receptacle 1 (beside Ethernet; en2)");
     // A display there is nobody's business.
-    let mut rack = Rack::meshed(2);
+    let mut rack = Rack::kept(2);
     rack.receptacle("studio-1", 1).attached =
         vec![Attached::Device { name: "Display".to_owned(), vendor: None, mode: None, behind: vec![] }];
     assert_eq!(doctor(&rack).verdict, Verdict::Pass);
@@ -545,7 +534,7 @@ fn missing_cables_get_receptacles_of_their_own() {
 
 #[test]
 fn a_full_mac_is_told_what_to_take_out() {
-    let mut rack = Rack::meshed(3);
+    let mut rack = Rack::kept(3);
     rack.unplug("studio-2", 3);
     for id in 2..=6 {
         if rack.receptacle("studio-2", id).attached.is_empty() {
@@ -565,7 +554,7 @@ fn a_full_mac_is_told_what_to_take_out() {
 #[test]
 fn verdicts_follow_the_backend() {
     let judged = |backend, over, damage: Damage, check: &str| {
-        let mut rack = Rack::meshed(3);
+        let mut rack = Rack::kept(3);
         (rack.inventory.runtime.backend, rack.inventory.runtime.over) = (backend, over);
         damage(&mut rack);
         let report = doctor(&rack);
@@ -592,7 +581,7 @@ fn verdicts_follow_the_backend() {
         assert_eq!(judged(backend, over, gap, "mesh.complete"), v_gap, "{backend:?} {over:?}");
         assert_eq!(judged(backend, over, captured, "network.bridge"), v_captured, "{backend:?} {over:?}");
     }
-    let mut rack = Rack::meshed(3);
+    let mut rack = Rack::kept(3);
     assert_eq!(Purpose::of(&rack.inventory), Purpose::Mesh);
     rack.inventory.runtime.backend = Backend::JacclRing;
     assert_eq!(Purpose::of(&rack.inventory), Purpose::RdmaRing);
@@ -614,7 +603,7 @@ fn a_ring_is_enough_for_the_ring_backends() {
 
 #[test]
 fn what_stands_in_the_way_of_a_deploy_depends_on_the_backend() {
-    let mut rack = Rack::meshed(3);
+    let mut rack = Rack::kept(3);
     rack.lose("studio-3");
     rack.facts("studio-2").rdma_switch = Ok(RdmaSwitch::Disabled);
     let report = doctor(&rack);
@@ -647,9 +636,10 @@ impl Check for Breaks {
 
 #[test]
 fn a_check_that_breaks_is_a_crash_and_the_others_run() {
-    let rack = Rack::meshed(2);
+    let rack = Rack::kept(2);
     let graph = LinkGraph::build(&rack.snapshot);
-    let ctx = Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory };
+    let ctx =
+        Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory, links_script: &links_script() };
     let mut checks: Vec<&dyn Check> = check::registry().to_vec();
     checks.insert(0, &Breaks);
     let report = check::run_these(&ctx, &checks);
@@ -662,7 +652,7 @@ fn a_check_that_breaks_is_a_crash_and_the_others_run() {
 
 #[test]
 fn text_from_nodes_cannot_inject_escapes() {
-    let mut rack = Rack::meshed(2);
+    let mut rack = Rack::kept(2);
     rack.facts("studio-1").login_noise = "\u{1b}]0;owned\u{7}".to_owned();
     rack.facts("studio-1").hardware.as_mut().expect("hardware").model = "Mac\u{1b}[2J".to_owned();
     rack.rdma("studio-1", 2).state = "PORT_\u{1b}[31mDOWN".to_owned();
@@ -696,7 +686,7 @@ proptest! {
     /// Whatever is broken together: nothing panics, and every finding is complete.
     #[test]
     fn every_finding_is_complete(damages in proptest::collection::vec((0usize..CASES.len(), any::<bool>()), 0..6)) {
-        let mut rack = Rack::meshed(3);
+        let mut rack = Rack::kept(3);
         for (i, blind) in damages {
             let damage = if blind { CASES[i].4 } else { CASES[i].2 };
             // Damages made for a whole rack may find nothing left to damage.

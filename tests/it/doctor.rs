@@ -9,7 +9,7 @@ use macluster::view::Printer;
 use macluster::view::doctor;
 use serde_json::Value;
 
-use crate::support::rack::{self as bench, name};
+use crate::support::rack::{self as bench, links_script, name};
 use crate::support::{Ran, binary, macluster};
 
 /// A rack with its link networks set up, whose inventory wants this backend.
@@ -68,9 +68,20 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::OldMacos => (&["fail host.macos-identical", "fail host.macos-min"], 4),
         Fault::RdmaOff => (&["fail rdma.enabled"], 4),
         Fault::Tb4 => (&["fail rdma.hardware"], 4),
-        Fault::Bridge | Fault::BridgeLoop => (&["fail network.bridge"], 4),
-        Fault::NoAddress | Fault::SharedSubnet => (&["fail network.addresses"], 4),
-        Fault::PoolClash => (&["fail network.pool"], 4),
+        Fault::Bridge => (&["fail network.bridge"], 4),
+        Fault::BridgeLoop => (&["fail network.bridge-loop"], 4),
+        Fault::LatentBridge => (&["warn network.bridge-latent"], 0),
+        Fault::NoAddress => (&["fail network.addresses"], 4),
+        Fault::SharedSubnet => (&["fail network.subnets-disjoint"], 4),
+        Fault::PoolClash => (&["fail network.pool-overlap"], 4),
+        Fault::DhcpLink => (&["fail network.dhcp-on-link"], 4),
+        Fault::Mute => (&["fail network.link-ping"], 4),
+        Fault::StrayRoute => (&["fail network.peer-route"], 4),
+        Fault::DefaultRoute => (&["fail network.default-route"], 4),
+        Fault::Forwarding => (&["fail network.forwarding"], 4),
+        Fault::ForeignDaemon => (&["fail network.foreign-daemon"], 4),
+        Fault::NotPersistent => (&["fail network.persistent"], 4),
+        Fault::Mtu => (&["warn network.mtu"], 0),
         Fault::NoGid => (&["fail rdma.gid"], 4),
         Fault::Unreachable => (&["fail ssh.reachable"], 6),
         Fault::ChangedHostKey => (&["fail ssh.host-key"], 6),
@@ -81,15 +92,6 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::Garbage => (&["fail host.facts"], 4),
         // The disk matters to deploy alone.
         Fault::SlowProfiler | Fault::FullDisk => (&[], 0),
-        Fault::LatentBridge
-        | Fault::DhcpLink
-        | Fault::Mute
-        | Fault::StrayRoute
-        | Fault::DefaultRoute
-        | Fault::Forwarding
-        | Fault::ForeignDaemon
-        | Fault::NotPersistent
-        | Fault::Mtu => (&[], 0),
     }
 }
 
@@ -156,13 +158,14 @@ fn printer(width: usize) -> Printer {
 
 fn report(rack: &bench::Rack) -> (check::Report, Inventory, Snapshot) {
     let graph = LinkGraph::build(&rack.snapshot);
-    let context = Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory };
+    let context =
+        Context { snapshot: &rack.snapshot, graph: &graph, inventory: &rack.inventory, links_script: &links_script() };
     (check::run(&context), rack.inventory.clone(), rack.snapshot.clone())
 }
 
 /// A rack of three with one of everything: a misplaced cable, a slow one, RDMA off, a noisy shell.
 fn sick() -> bench::Rack {
-    let mut rack = bench::Rack::meshed(4);
+    let mut rack = bench::Rack::kept(4);
     rack.unplug("studio-2", 2);
     rack.cable("studio-1", 2, "studio-2", 1);
     rack.receptacle("studio-3", 4).speed = Some("40 Gb/s".to_owned());
@@ -186,7 +189,7 @@ fn the_human_report_fits_80_columns_and_needs_no_colour() {
 
 #[test]
 fn a_healthy_rack_is_one_screen() {
-    let (report, inventory, _) = report(&bench::Rack::meshed(3));
+    let (report, inventory, _) = report(&bench::Rack::kept(3));
     let text = doctor::human(&report, &inventory, printer(80), false);
     assert!(text.lines().count() <= 40, "{text}");
     insta::assert_snapshot!(text);
@@ -198,7 +201,7 @@ fn a_healthy_rack_is_one_screen() {
 
 #[test]
 fn the_json_is_the_documented_one() {
-    let mut rack = bench::Rack::meshed(2);
+    let mut rack = bench::Rack::kept(2);
     rack.unplug("studio-2", 2);
     rack.cable("studio-1", 2, "studio-2", 1);
     let (report, _, _) = report(&rack);

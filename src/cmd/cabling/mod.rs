@@ -42,7 +42,9 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
 async fn matrix(output: Format, app: &App) -> Outcome {
     let (inventory, snapshot) = app.facts().await?;
     let graph = LinkGraph::build(&snapshot);
-    let report = check::of_cables(&Context { snapshot: &snapshot, graph: &graph, inventory: &inventory });
+    // Checks of cables know nothing of scripts.
+    let context = Context { snapshot: &snapshot, graph: &graph, inventory: &inventory, links_script: "" };
+    let report = check::of_cables(&context);
     let cabling = Cabling { inventory: &inventory, snapshot: &snapshot, graph: &graph, findings: &report.findings };
     app.printer.out(&match output {
         Format::Human => human(&cabling, app.printer, app.global.verbose),

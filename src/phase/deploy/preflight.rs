@@ -31,7 +31,12 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
             .hint("set runtime.model to a folder that every node has, e.g. /opt/macluster/models/NAME"));
     }
     let graph = LinkGraph::build(&deploy.snapshot);
-    let report = check::run(&Context { snapshot: &deploy.snapshot, graph: &graph, inventory });
+    let report = check::run(&Context {
+        snapshot: &deploy.snapshot,
+        graph: &graph,
+        inventory,
+        links_script: &deploy.scripts.links.sha256,
+    });
     let bad: Vec<&Finding> = report.findings.iter().filter(|f| check::blocks(f, inventory)).collect();
     if bad.is_empty() {
         return Ok(());

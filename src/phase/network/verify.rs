@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::mesh::interface_of;
 use crate::model::facts::{NodeFacts, RdmaSwitch};
 use crate::model::{Cmd, Inventory, NodeName, Snapshot, Verdict};
-use crate::network::{LinkNetwork, NetworkEnd, NetworkPlan, Problem};
+use crate::network::{LinkNetwork, NetworkEnd, NetworkPlan, Problem, default_over_thunderbolt};
 use crate::remote::SharedRemote;
 
 /// What was found of one link.
@@ -176,20 +175,6 @@ fn gid(facts: &NodeFacts, end: &NetworkEnd, at: &str, result: &mut LinkResult) {
         // What a port without its peer shows there is not documented.
         result.notes.push(format!("{wrong} (the port is {})", port.state));
     }
-}
-
-/// The interface of a default route in use that is a receptacle's, or a bridge with receptacles in it.
-fn default_over_thunderbolt(facts: &NodeFacts) -> Option<&str> {
-    let receptacles = facts.receptacles.as_deref().unwrap_or_default();
-    let own: Vec<&str> = receptacles.iter().filter_map(|r| interface_of(facts, r.id)).collect();
-    let is_own = |name: &str| {
-        let bridge = facts.interfaces.iter().flatten().find(|i| i.name == name);
-        own.contains(&name) || bridge.is_some_and(|b| b.members.iter().any(|m| own.contains(&m.as_str())))
-    };
-    let routes = facts.routes.as_deref().unwrap_or_default();
-    // Flag I: only for sockets bound to that interface.
-    let mut used = routes.iter().filter(|r| r.destination.prefix_len() == 0 && !r.flags.contains('I'));
-    used.find(|r| is_own(&r.interface)).map(|r| r.interface.as_str())
 }
 
 /// Pings both ways over every link, bound to its interface and address, all at once. A link that is known to be

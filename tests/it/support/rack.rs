@@ -8,6 +8,7 @@ use macluster::model::facts::{
     Session, Sudo,
 };
 use macluster::model::inventory::{Backend, Node, Over, Paths, Runtime, Ssh};
+use macluster::model::network_facts::{ConfiguredLink, Job, LINKS_JOB, LinkPath, LinksConfig};
 use macluster::model::snapshot::{FailureKind, SNAPSHOT_VERSION};
 use macluster::model::{CollectFailure, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
 
@@ -18,6 +19,11 @@ pub struct Rack {
     pub inventory: Inventory,
     /// Its facts.
     pub snapshot: Snapshot,
+}
+
+/// SHA-256 of the links daemon's script.
+pub fn links_script() -> String {
+    macluster::playbook::Templates::load(None).expect("templates").scripts().expect("scripts").links.sha256
 }
 
 /// A name.
@@ -98,6 +104,56 @@ impl Rack {
             }
         }
         rack
+    }
+
+    /// The same as `network apply` leaves it: every node keeps its links, was asked everything, and answers its peers.
+    pub fn kept(count: u32) -> Rack {
+        let mut rack = Rack::meshed(count);
+        rack.keep();
+        rack
+    }
+
+    /// Lets every node keep the links that are there now.
+    pub fn keep(&mut self) {
+        let graph = macluster::mesh::LinkGraph::build(&self.snapshot);
+        let wanted = macluster::network::desired(&self.inventory, &self.snapshot, &graph);
+        let script = Some(links_script());
+        for node in self.inventory.nodes.clone() {
+            let Some(Ok(facts)) = self.snapshot.nodes.get_mut(&node.name).map(|r| r.facts.as_mut()) else { continue };
+            let mut links = Vec::new();
+            let mut paths = Vec::new();
+            for (network, own, peer) in wanted.of(&node.name) {
+                links.push(ConfiguredLink {
+                    interface: own.interface.clone(),
+                    ether: None,
+                    address: own.address,
+                    prefix: network.network.prefix_len(),
+                    peer_address: peer.address,
+                    peer: peer.node.to_string(),
+                });
+                paths.push(LinkPath {
+                    interface: own.interface.clone(),
+                    address: own.address,
+                    peer_address: peer.address,
+                    answered: Ok(true),
+                    route: Ok(Some(own.interface.clone())),
+                });
+            }
+            links.sort_by(|a, b| a.interface.cmp(&b.interface));
+            let job = Job {
+                label: LINKS_JOB.to_owned(),
+                pid: Some(712),
+                state: "running".to_owned(),
+                last_exit: None,
+                path: None,
+            };
+            facts.network = NetworkFacts {
+                jobs: Ok(vec![job]),
+                configured: Ok(Some(LinksConfig { script: script.clone(), links })),
+                paths: Ok(paths),
+                ..NetworkFacts::nothing()
+            };
+        }
     }
 
     /// Facts of a node.
@@ -188,6 +244,10 @@ impl Rack {
                 self.address(end.node.as_str(), end.receptacle, end.address);
             }
         }
+        let kept = |r: &NodeRecord| r.facts.as_ref().is_ok_and(|f| f.network.configured.is_ok());
+        if self.snapshot.nodes.values().any(kept) {
+            self.keep();
+        }
     }
 
     /// Gives a receptacle's interface this address /30, and its RDMA port the GID that follows.
@@ -251,6 +311,7 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
     let management = Interface {
         name: "en0".to_owned(),
         flags: vec!["UP".to_owned(), "RUNNING".to_owned()],
+        mtu: Some(1500),
         inet: vec![Inet {
             address: Ipv4Addr::new(192, 0, 2, 10 + u8::try_from(i).expect("small")),
             prefix: Some(24),
@@ -263,6 +324,7 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
     interfaces.extend((1..).zip(&devices).map(|(r, device)| Interface {
         name: device.clone(),
         flags: vec!["UP".to_owned(), "RUNNING".to_owned()],
+        mtu: Some(1500),
         inet6: match link_local(r) {
             IpAddr::V6(v6) => vec![v6],
             IpAddr::V4(_) => vec![],
@@ -303,7 +365,10 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
             })
             .collect()),
         routes: Ok(vec![]),
-        sysctl: Ok(BTreeMap::from([("hw.model".to_owned(), model.to_owned())])),
+        sysctl: Ok(BTreeMap::from([
+            ("hw.model".to_owned(), model.to_owned()),
+            ("net.inet.ip.forwarding".to_owned(), "0".to_owned()),
+        ])),
         sudo: Ok(Sudo::Passwordless),
         session: Session {
             local_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + u8::try_from(i).expect("small")))),
