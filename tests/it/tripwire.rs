@@ -102,7 +102,7 @@ async fn the_product_on_a_simulated_rack_touches_nothing_outside_it() {
         (&["cabling"], 0),
         (&["snapshot", &snapshot], 0),
         (&["network", "plan"], 0),
-        (&["network", "apply", "--yes", "--no-deadman"], 0),
+        (&["network", "apply", "--yes"], 0),
         (&["network", "plan", "--detailed-exitcode"], 0),
         (&["checklist"], 0),
         (&["doctor"], 0),
