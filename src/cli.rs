@@ -67,6 +67,8 @@ pub enum Command {
     Cabling(cmd::cabling::Opts),
     /// Plan and apply the link networks
     Network(cmd::network::Opts),
+    /// Let another Mac take a node's place
+    Node(cmd::node::Opts),
     /// Print the steps that only a person at the machine can do
     Checklist(cmd::checklist::Opts),
     /// Save the rack's facts and raw transcripts to a file
@@ -90,7 +92,4 @@ pub enum Command {
     /// The daemon on a node that owns its engine (started by launchd)
     #[command(hide = true)]
     Agent(cmd::agent::Opts),
-    /// Node-side steps of deploy
-    #[command(hide = true)]
-    Node(cmd::node::Opts),
 }

@@ -29,14 +29,7 @@ pub async fn collect(inventory: &Inventory, fleet: &Fleet, events: &Events) -> S
     let taken_at = Timestamp::now();
     let nodes = fleet.nodes.iter().map(|(name, node)| async move {
         let record = match node {
-            Ok(remote) => {
-                let what = "reading facts".to_owned();
-                events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.clone() });
-                let record = record(remote.as_ref()).await;
-                let error = record.facts.as_ref().err().map(|e| e.message.clone());
-                events.emit(Event::TaskDone { node: Some(name.clone()), what, error });
-                record
-            }
+            Ok(remote) => one(remote.as_ref(), events).await,
             Err(why) => NodeRecord { facts: Err(why.clone().into()), transcripts: Vec::new() },
         };
         (name.clone(), record)
@@ -48,6 +41,16 @@ pub async fn collect(inventory: &Inventory, fleet: &Fleet, events: &Events) -> S
         inventory: inventory.text.clone(),
         nodes: join_all(nodes).await.into_iter().collect(),
     }
+}
+
+/// Reads the facts of one connected node.
+pub async fn one(remote: &dyn Remote, events: &Events) -> NodeRecord {
+    let (node, what) = (Some(remote.node().clone()), "reading facts".to_owned());
+    events.emit(Event::TaskStarted { node: node.clone(), what: what.clone() });
+    let record = record(remote).await;
+    let error = record.facts.as_ref().err().map(|e| e.message.clone());
+    events.emit(Event::TaskDone { node, what, error });
+    record
 }
 
 /// Runs every probe on one node.

@@ -3,5 +3,6 @@ pub mod bundle;
 pub mod deploy;
 pub mod inspect;
 pub mod network;
+pub mod replace;
 pub mod runtime;
 pub mod service;

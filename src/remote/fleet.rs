@@ -9,8 +9,9 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::Gated;
 use super::keys::KeyRing;
+use super::known_hosts::HostKey;
 use super::prompt::{Asker, Prompt};
-use super::ssh::{HostKeyPolicy, Session, SshRemote, SudoPassword};
+use super::ssh::{HostKeyPolicy, Meeting, Session, SshRemote, SudoPassword};
 use super::target::{Surroundings, Target};
 use super::{ConnectError, SharedRemote};
 use crate::event::{Event, Events};
@@ -94,24 +95,27 @@ impl Fleet {
         secrets: Secrets,
         wanted: impl Fn(&NodeName) -> bool,
     ) -> Fleet {
-        let run = Run {
-            inventory,
-            around,
-            access: options.access,
-            policy: HostKeyPolicy {
-                accept_new: options.accept_new_host_keys,
-                asker: secrets.asker.clone(),
-                events: Arc::clone(events),
-            },
-            keys: secrets.keys.clone(),
-            passwords: secrets.passwords.clone(),
-            jumps: Mutex::default(),
-            events,
-        };
+        let run = Run::new(inventory, options, events, around, secrets.clone(), None);
         let nodes = inventory.nodes.iter().enumerate().filter(|(_, node)| wanted(&node.name));
         let work: Vec<BoxFuture<'_, _>> = nodes.map(|(index, node)| run.node(index, node).boxed()).collect();
         let nodes = futures::stream::iter(work).buffer_unordered(options.parallel.max(1)).collect().await;
         Fleet { nodes, secrets }
+    }
+
+    /// One node, whatever key is recorded for it, and the key that it offered.
+    pub(super) async fn meet(
+        inventory: &Inventory,
+        node: &Node,
+        options: &ConnectOptions,
+        events: &Events,
+        around: &Surroundings,
+    ) -> Result<(SharedRemote, HostKey), ConnectError> {
+        let failed = |message: String| ConnectError { kind: FailureKind::Unreachable, message, hint: None };
+        let meeting = Meeting::with(&Target::of_node(inventory, node, around).map_err(failed)?);
+        let run = Run::new(inventory, options, events, around, Secrets::new(options), Some(meeting.clone()));
+        let (_, remote) = run.node(0, node).await;
+        let key = meeting.seen().ok_or_else(|| failed("the host offered no key".to_owned()));
+        Ok((remote?, key?))
     }
 
     /// Nodes that are connected.
@@ -163,7 +167,32 @@ struct Run<'a> {
     events: &'a Events,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        inventory: &'a Inventory,
+        options: &ConnectOptions,
+        events: &'a Events,
+        around: &'a Surroundings,
+        secrets: Secrets,
+        meeting: Option<Meeting>,
+    ) -> Self {
+        Run {
+            inventory,
+            around,
+            access: options.access,
+            policy: HostKeyPolicy {
+                accept_new: options.accept_new_host_keys,
+                asker: secrets.asker,
+                events: Arc::clone(events),
+                meeting,
+            },
+            keys: secrets.keys,
+            passwords: secrets.passwords,
+            jumps: Mutex::default(),
+            events,
+        }
+    }
+
     async fn node(&self, index: usize, node: &Node) -> (NodeName, Result<SharedRemote, ConnectError>) {
         let what = "connecting".to_owned();
         self.events.emit(Event::TaskStarted { node: Some(node.name.clone()), what: what.clone() });

@@ -5,6 +5,7 @@ pub mod gate;
 pub mod http;
 mod keys;
 pub mod known_hosts;
+pub mod meet;
 mod pattern;
 pub mod prompt;
 mod ssh;

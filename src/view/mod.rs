@@ -10,6 +10,7 @@ pub mod printer;
 pub mod progress;
 pub mod prompt;
 pub mod ranks;
+pub mod replace;
 pub mod status;
 mod text;
 pub mod wiring;

@@ -25,6 +25,7 @@ mod network_live;
 mod parse;
 mod playbooks;
 mod ranks;
+mod replace;
 mod sim;
 mod ssh;
 mod ssh_config;

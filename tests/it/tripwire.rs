@@ -100,6 +100,7 @@ async fn the_product_on_a_simulated_rack_touches_nothing_outside_it() {
     let commands: &[(&[&str], i32)] = &[
         (&["doctor"], 4),
         (&["cabling"], 0),
+        (&["cabling", "plan"], 0),
         (&["snapshot", &snapshot], 0),
         (&["network", "plan"], 0),
         (&["network", "apply", "--yes"], 0),

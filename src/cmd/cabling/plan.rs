@@ -55,7 +55,7 @@ pub(super) async fn run(opts: &Opts, app: &App) -> Outcome {
         let board = Board::empty(&models).map_err(|u| unknown(&u, &inventory, Exit::Usage))?;
         (inventory, board, models.into_iter().map(|(_, mac)| mac).collect(), Exit::Ok)
     };
-    let wiring = Wiring { inventory: &inventory, macs: &macs, board: &board };
+    let wiring = Wiring { inventory: &inventory, macs: &macs, board: &board, at_hand: false };
     let planned = match opts.topology {
         Choice::Mesh => mesh(&board),
         Choice::Ring => ring(&board),

@@ -1,5 +1,6 @@
 //! Reads `macluster.yaml`. Strict: whatever is not understood is an error with line and column.
 
+mod edit;
 mod problem;
 mod rules;
 mod schema;
@@ -10,6 +11,7 @@ mod tree;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+pub use edit::with_host;
 pub use problem::{InventoryError, Place, Problem};
 pub use starter::{names_for, starter};
 

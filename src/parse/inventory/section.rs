@@ -233,7 +233,7 @@ impl<'a> Section<'a> {
 
 /// Why a text was not accepted.
 pub(super) struct Rejected {
-    message: String,
+    pub(super) message: String,
     hint: Option<String>,
 }
 

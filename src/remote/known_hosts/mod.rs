@@ -3,6 +3,7 @@
 
 mod line;
 mod record;
+mod replace;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 pub use line::Marker;
 use line::{Entry, Read};
 pub use record::record;
+pub use replace::replace;
 
 /// A host key as it is offered or recorded: its type's name and the raw public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +176,12 @@ impl KnownHosts {
             }
         }
         verdict
+    }
+
+    /// Keys recorded for this host and port, with their places.
+    pub fn recorded(&self, host: &str, port: u16) -> Vec<(Place, HostKey)> {
+        let entries = self.about(host, port).filter(|(_, e)| e.marker == Marker::None);
+        entries.map(|(place, entry)| (place.clone(), entry.key.clone())).collect()
     }
 
     /// Types of the keys recorded for this host: to be asked for first, lest the host offer one that is not recorded.

@@ -51,7 +51,7 @@ pub fn record(file: &Path, host: &str, port: u16, key: &HostKey) -> io::Result<(
 }
 
 /// Takes the lock, for 5 s at most: it is held for one line only, by whoever holds it.
-fn lock(file: &File) -> io::Result<()> {
+pub(super) fn lock(file: &File) -> io::Result<()> {
     let start = Instant::now();
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,5 +1,7 @@
 //! Decides whether an offered host key is the host's.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use russh::keys::PublicKeyBase64;
 use russh::keys::PublicKeyOrCertificate;
 
@@ -17,6 +19,27 @@ pub(crate) struct HostKeyPolicy {
     pub(crate) accept_new: bool,
     pub(crate) asker: Asker,
     pub(crate) events: Events,
+    /// A host whose key is only looked at.
+    pub(crate) meeting: Option<Meeting>,
+}
+
+/// A host that is met for the first time, whatever is recorded for it: its key is kept for a person to decide on. All
+/// other hosts, jump hosts included, are checked as ever.
+#[derive(Clone, Debug)]
+pub(crate) struct Meeting {
+    listed: (String, u16),
+    seen: Arc<Mutex<Option<HostKey>>>,
+}
+
+impl Meeting {
+    pub(crate) fn with(target: &Target) -> Self {
+        Meeting { listed: target.listed.clone(), seen: Arc::default() }
+    }
+
+    /// The key that the host offered.
+    pub(crate) fn seen(&self) -> Option<HostKey> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Reads the files anew each time: another node of this run may just have added a line.
@@ -44,7 +67,14 @@ impl HostKeyPolicy {
         let (host, port) = &target.listed;
         let name = listed_name(host, *port);
         let files = known(target);
-        match files.check(host, *port, &key) {
+        let verdict = files.check(host, *port, &key);
+        if let Some(meeting) = self.meeting.as_ref().filter(|m| m.listed == target.listed)
+            && !matches!(verdict, Verdict::Revoked { .. })
+        {
+            *meeting.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+            return Ok(());
+        }
+        match verdict {
             Verdict::Known => Ok(()),
             Verdict::Unknown => self.unknown(target, key, &files, limit).await,
             Verdict::Changed { at, recorded } => Err(refusal(

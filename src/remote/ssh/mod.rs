@@ -19,7 +19,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use self::exec::{Password, Watch};
-pub(crate) use self::host_key::HostKeyPolicy;
+pub(crate) use self::host_key::{HostKeyPolicy, Meeting};
 use self::program::Programs;
 pub(crate) use self::session::Session;
 pub(crate) use self::sudo::SudoPassword;

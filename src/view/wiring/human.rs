@@ -24,6 +24,21 @@ pub fn human(wiring: &Wiring<'_>, plan: &WiringPlan, printer: Printer) -> String
     if !plan.steps.is_empty() {
         out.push('\n');
     }
+    out.push_str(&steps_human(wiring, plan, printer));
+    let notes = notes(wiring, plan);
+    if !notes.is_empty() {
+        let _ = writeln!(out, "\n{}\n", paint(printer, Tint::Bold, "To know"));
+        for note in &notes {
+            out.push_str(&hanging("  - ", &printable(note), printer.width));
+        }
+    }
+    let _ = writeln!(out, "\n{}", super::notes::closing(wiring, plan));
+    out
+}
+
+/// The steps alone, numbered.
+pub fn steps_human(wiring: &Wiring<'_>, plan: &WiringPlan, printer: Printer) -> String {
+    let mut out = String::new();
     for (i, step) in plan.steps.iter().enumerate() {
         let told = tell(wiring, plan, i, step);
         let tint = if told.urgent { Tint::Red } else { Tint::Bold };
@@ -36,13 +51,5 @@ pub fn human(wiring: &Wiring<'_>, plan: &WiringPlan, printer: Printer) -> String
             let _ = writeln!(out, "       {word:5} {}", printable(place));
         }
     }
-    let notes = notes(wiring, plan);
-    if !notes.is_empty() {
-        let _ = writeln!(out, "\n{}\n", paint(printer, Tint::Bold, "To know"));
-        for note in &notes {
-            out.push_str(&hanging("  - ", &printable(note), printer.width));
-        }
-    }
-    let _ = writeln!(out, "\n{}", super::notes::closing(wiring, plan));
     out
 }

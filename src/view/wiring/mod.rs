@@ -6,7 +6,7 @@ mod json;
 mod notes;
 mod steps;
 
-pub use human::human;
+pub use human::{human, steps_human};
 pub use impossible::{impossible_human, impossible_json};
 pub use json::json;
 
@@ -28,6 +28,8 @@ pub struct Wiring<'a> {
     pub macs: &'a [Mac],
     /// What was there.
     pub board: &'a Board,
+    /// New cables are those of a Mac that was taken out.
+    pub at_hand: bool,
 }
 
 impl Wiring<'_> {

@@ -35,9 +35,10 @@ pub(super) fn tell(wiring: &Wiring<'_>, plan: &WiringPlan, number: usize, step: 
         }
         Step::Cable { cable, before, after, stop } => {
             let (head, places) = match (before, after) {
-                ([None, None], _) if *cable >= wiring.board.cables.len() => {
-                    ("plug in a new cable".to_owned(), vec![("from", place(after[0])), ("to", place(after[1]))])
-                }
+                ([None, None], _) if *cable >= wiring.board.cables.len() => (
+                    if wiring.at_hand { "plug this cable in" } else { "plug in a new cable" }.to_owned(),
+                    vec![("from", place(after[0])), ("to", place(after[1]))],
+                ),
                 (_, [None, None]) => {
                     let taken = before.iter().flatten().map(|e| ("from", wiring.place(*e))).collect();
                     ("take this cable out".to_owned(), taken)

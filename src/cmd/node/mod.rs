@@ -1,6 +1,9 @@
-//! `macluster node`: the steps of deploy that run on a node, from the binary that was pushed there.
+//! `macluster node`: one node of the rack.
 //!
-//! Their answers are JSON for the macluster at the desk.
+//! `replace` is for people. The others are the steps of deploy that run on a node, from the binary that was pushed
+//! there; their answers are JSON for the macluster at the desk.
+
+mod replace;
 
 use std::path::PathBuf;
 
@@ -23,14 +26,19 @@ pub struct Opts {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Step {
+    /// Let another Mac take a node's place: same name, slot and addresses, other machine
+    Replace(replace::Opts),
     /// Prove the platform by running here
+    #[command(hide = true)]
     Platform,
     /// Prove that a folder is exactly its manifest
+    #[command(hide = true)]
     Verify {
         /// Bundle or release
         dir: PathBuf,
     },
     /// Make a release the active one
+    #[command(hide = true)]
     Activate {
         #[command(flatten)]
         place: Place,
@@ -39,6 +47,7 @@ enum Step {
         id: Option<String>,
     },
     /// Ask a Python its version
+    #[command(hide = true)]
     Python {
         /// Put in front of the path first
         #[arg(long, default_value = "/")]
@@ -47,11 +56,13 @@ enum Step {
         path: String,
     },
     /// Look at a model folder
+    #[command(hide = true)]
     Model {
         /// Absolute path
         dir: PathBuf,
     },
     /// Report what the agent says, and whether it lives
+    #[command(hide = true)]
     Status(Place),
 }
 
@@ -84,10 +95,10 @@ struct PlatformAnswer {
 }
 
 /// Runs it.
-#[allow(clippy::unused_async, reason = "every command's `run` is one")]
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let failed = |why: String| Failure::new(Exit::Unexpected, why);
     let answer = match opts.step {
+        Step::Replace(opts) => return replace::run(&opts, app).await,
         Step::Platform => json(&PlatformAnswer {
             schema_version: 1,
             platform: Platform::host(),
