@@ -58,6 +58,16 @@ fn a_stock_rack_of_four_gets_six_networks_and_no_path_between_them() {
     assert!(ran.stdout.contains("6 of 6 link networks are in place."), "{}", ran.stdout);
     assert_isolated(&rack);
     assert_no_changes(&rack);
+
+    // It is the nodes that do not forward: with a route on purpose, one that does is a path.
+    let far = ends(&rack).into_iter().find(|e| (e.0, e.1) == (2, 3)).expect("a link").3;
+    let near = ends(&rack).into_iter().find(|e| (e.0, e.1) == (1, 2)).expect("a link").3;
+    let home = ends(&rack).into_iter().find(|e| (e.0, e.1) == (1, 3)).expect("a link").2;
+    rack.ssh(1, &format!("sudo route add -host {far} {near}")).expect(0);
+    let around = format!("ping -c 1 -W 500 -S {home} {far}");
+    rack.ssh(1, &around).expect(2);
+    rack.ssh(2, "sudo sysctl net.inet.ip.forwarding=1").expect(0);
+    rack.ssh(1, &around).expect(0);
 }
 
 #[test]
@@ -66,14 +76,31 @@ fn a_restart_is_healed_by_the_daemon_alone() {
         return;
     }
     let mut rack = NetRack::start(4, |_| ());
+    let stock = Seen::of(&rack, 2);
     rack.macluster(&["network", "apply", "--yes"]).expect(0);
-    let before = Seen::of(&rack, 2);
+    let linked = Seen::of(&rack, 2);
     rack.reboot(2);
-    until("the links daemon heals studio-2", || Seen::of(&rack, 2).interfaces == before.interfaces);
+    until("the links daemon heals studio-2", || Seen::of(&rack, 2).interfaces == linked.interfaces);
     let log = rack.ssh(2, "cat /opt/macluster/var/log/links.log").expect(0).stdout;
     assert!(log.contains("done: /sbin/ifconfig bridge0 deletem en3\n"), "the bridge never came back:\n{log}");
     assert_isolated(&rack);
     assert_no_changes(&rack);
+
+    // So are a bridge that comes back while the node runs, and a cable that is pulled and plugged in again.
+    rack.ssh(2, "sudo ifconfig bridge0 addm en3").expect(0);
+    rack.ssh(2, "sudo ifconfig en4 down").expect(0);
+    rack.ssh(2, "sudo ifconfig en5 inet 10.254.0.17 -alias").expect(0);
+    assert_ne!(Seen::of(&rack, 2).interfaces, linked.interfaces);
+    until("the links daemon heals studio-2 again", || Seen::of(&rack, 2).interfaces == linked.interfaces);
+    // A look that finds nothing to do says nothing.
+    let quiet = rack.ssh(2, "cat /opt/macluster/var/log/links.log").expect(0).stdout;
+    assert_no_changes(&rack);
+    rack.macluster(&["network", "apply", "--yes"]).expect(0);
+    assert_eq!(rack.ssh(2, "cat /opt/macluster/var/log/links.log").expect(0).stdout, quiet);
+
+    // The first state is found again in another boot.
+    rack.macluster(&["network", "revert", "--yes"]).expect(0);
+    assert_eq!(Seen::of(&rack, 2), stock);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! An apply that is cut off at any moment leaves every node reachable, and either as it was or complete.
 
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use super::rack::NetRack;
 use super::ready;
-use super::witness::{Seen, until};
+use super::witness::{Seen, soon, until};
 
 /// Seconds that a node waits for the confirmation.
 const WINDOW: &str = "10";
@@ -31,6 +31,9 @@ struct Known {
     before: Vec<Seen>,
     complete: Vec<Seen>,
 }
+
+/// Learnt once: racks of the same size are the same to the byte.
+static KNOWN: LazyLock<Known> = LazyLock::new(Known::learn);
 
 impl Known {
     fn learn() -> Known {
@@ -93,7 +96,7 @@ fn macluster_killed_at_ten_moments_leaves_no_node_between_two_states() {
     if !ready("cut_off::macluster_killed_at_ten_moments_leaves_no_node_between_two_states") {
         return;
     }
-    let known = Known::learn();
+    let known = &*KNOWN;
     let moments = Mutex::new(MOMENTS.iter());
     let one = |moment: &str| {
         let mut rack = NetRack::start(2, |_| ());
@@ -116,11 +119,57 @@ fn macluster_killed_at_ten_moments_leaves_no_node_between_two_states() {
 }
 
 #[test]
+fn an_interrupted_apply_takes_its_changes_back_before_it_ends() {
+    if !ready("cut_off::an_interrupted_apply_takes_its_changes_back_before_it_ends") {
+        return;
+    }
+    let known = &*KNOWN;
+    for moment in [MOMENTS[5], MOMENTS[8]] {
+        let mut rack = NetRack::start(2, |_| ());
+        let mut child = rack.held(&["network", "apply", "--yes"], moment, |_, child| {
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("sent");
+            child
+        });
+        let status = child.wait().expect("ends");
+        assert_eq!(status.code(), Some(130), "{moment}: {}", rack.said());
+        for number in rack.numbers() {
+            assert!(!pending(&rack, number, moment), "{moment}: studio-{number} is left to itself");
+        }
+        known.judge(&rack, moment);
+        converges(&rack, moment);
+    }
+}
+
+#[test]
+fn a_node_that_nobody_reaches_any_more_takes_its_changes_back() {
+    if !ready("cut_off::a_node_that_nobody_reaches_any_more_takes_its_changes_back") {
+        return;
+    }
+    let known = &*KNOWN;
+    let moment = MOMENTS[7];
+    let mut rack = NetRack::start(2, |_| ());
+    let mut child = rack.held(&["network", "apply", "--yes", "--deadman", WINDOW], moment, |rack, child| {
+        rack.management(1, false);
+        child
+    });
+    let status = child.wait().expect("ends");
+    assert_ne!(status.code(), Some(0), "{}", rack.said());
+    // Nobody tells it to: the node alone.
+    let own = rack.root(1).join("opt/macluster/network");
+    until("studio-1 has gone back", || own.join("reverted").exists());
+    rack.management(1, true);
+    known.judge(&rack, moment);
+    assert_eq!(Seen::of(&rack, 1).interfaces, known.before[0].interfaces);
+    converges(&rack, moment);
+}
+
+#[test]
 fn a_node_restarted_before_the_confirmation_is_not_cut_off() {
     if !ready("cut_off::a_node_restarted_before_the_confirmation_is_not_cut_off") {
         return;
     }
-    let known = Known::learn();
+    let known = &*KNOWN;
     for moment in [MOMENTS[5], MOMENTS[8]] {
         let mut rack = NetRack::start(2, |_| ());
         let mut child = rack.held(&["network", "apply", "--yes", "--deadman", WINDOW], moment, |rack, child| {
@@ -132,4 +181,15 @@ fn a_node_restarted_before_the_confirmation_is_not_cut_off() {
         known.judge(&rack, moment);
         converges(&rack, moment);
     }
+    // While it goes back, too.
+    let mut rack = NetRack::start(2, |_| ());
+    rack.held(&["network", "apply", "--yes", "--deadman", WINDOW], MOMENTS[7], |_, mut child| {
+        child.kill().expect("killed");
+        child.wait().expect("ends");
+    });
+    let fire = rack.root(1).join("opt/macluster/network/fire");
+    soon("studio-1 begins to go back", || fire.exists());
+    rack.reboot(1);
+    known.judge(&rack, "restarted while it goes back");
+    converges(&rack, "restarted while it goes back");
 }

@@ -172,20 +172,30 @@ impl NetRack {
         let seen = fs::read_to_string(self.dir.join("commands.log")).unwrap_or_default().len();
         fs::write(&hold, text).expect("written");
         let mut command = self.command(args);
-        let out = self.dir.join("held.out");
-        let log = fs::File::create(&out).expect("a log");
+        let log = fs::File::create(self.dir.join("held.out")).expect("a log");
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         let mut child = command.spawn().expect("macluster runs");
         let begin = Instant::now();
         while !fs::read_to_string(self.dir.join("commands.log")).is_ok_and(|t| t[seen..].contains(text)) {
             let ended = child.try_wait().expect("a child");
-            let said = || fs::read_to_string(&out).unwrap_or_default();
-            assert!(ended.is_none() && begin.elapsed() < LIMIT, "never came to `{text}`: {ended:?}\n{}", said());
+            let said = self.said();
+            assert!(ended.is_none() && begin.elapsed() < LIMIT, "never came to `{text}`: {ended:?}\n{said}");
             std::thread::sleep(Duration::from_millis(2));
         }
         let done = meanwhile(self, child);
         let _ = fs::remove_file(&hold);
         done
+    }
+
+    /// What the last `macluster` of [`NetRack::held`] said.
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.dir.join("held.out")).unwrap_or_default()
+    }
+
+    /// Plugs a node's management cable in or out, at the switch.
+    pub fn management(&self, number: usize, plugged: bool) {
+        let state = if plugged { "up" } else { "down" };
+        self.operator.ip(&format!("link set port{} {state}\n", number - 1));
     }
 
     /// Runs a command line on a node with the real OpenSSH client.

@@ -91,10 +91,21 @@ fn walk(root: &Path, below: &Path, files: &mut BTreeMap<String, (u32, String)>) 
 
 /// Waits until it is so.
 #[track_caller]
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+pub fn until(what: &str, so: impl FnMut() -> bool) {
+    wait(what, Duration::from_millis(200), so);
+}
+
+/// The same, and is back at once: for what does not last.
+#[track_caller]
+pub fn soon(what: &str, so: impl FnMut() -> bool) {
+    wait(what, Duration::from_millis(1), so);
+}
+
+#[track_caller]
+fn wait(what: &str, pause: Duration, mut so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !so() {
         assert!(begin.elapsed() < Duration::from_secs(90), "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(pause);
     }
 }
