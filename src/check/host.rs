@@ -218,40 +218,70 @@ fn macos_identical(ctx: &Context<'_>, say: &mut Say) {
         }
         return;
     }
-    // The build of most nodes counts; without a majority the newest, since macOS only updates upwards.
-    let most = groups.iter().map(|(_, n)| n.len()).max().unwrap_or(0);
-    let Some(target) = groups.iter().filter(|(_, n)| n.len() == most).max_by_key(|(os, _)| age(os)) else { return };
-    let majority = groups.iter().filter(|(_, n)| n.len() == most).count() == 1;
-    let others = target.1.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    for (os, nodes) in groups.iter().filter(|(os, _)| *os != target.0) {
+    for (os, nodes) in &groups {
         for node in nodes {
-            let label = ctx.label(node);
-            let newer = age(os) > age(target.0);
-            let step = if newer {
-                format!(
-                    "update {others} to macOS {}: {label} is ahead, and macOS cannot go back without being erased",
-                    describe(os)
-                )
-            } else {
-                format!("at {label}: System Settings > General > Software Update, to macOS {}", describe(target.0))
-            };
-            let whom = if majority { "the others run" } else { "no build has a majority, the newest is" };
-            say.trouble(
-                Verdict::Fail,
-                About::Node(node),
-                Trouble {
-                    message: format!(
-                        "{label} is the odd one out: it runs macOS {}, {whom} {}; Macs on different builds do not see each other over RDMA",
-                        describe(os),
-                        describe(target.0)
-                    ),
-                    observed: os.to_string(),
-                    expected: format!("{}, as on {others}", target.0),
-                    remedy: at_machine([step]),
-                },
-            );
+            if let Some(trouble) = odd_one(ctx, &groups, os, node) {
+                say.trouble(Verdict::Fail, About::Node(node), trouble);
+            }
         }
     }
+}
+
+type Builds<'a> = [(&'a OsVersion, Vec<&'a NodeName>)];
+
+fn names<'a>(nodes: impl IntoIterator<Item = &'a &'a NodeName>) -> String {
+    nodes.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What is said of a node on a build that is not the one of most nodes. Every remedy names the same target: the newest
+/// release in the rack, since macOS only updates upwards; never a beta, which cannot be installed at will.
+fn odd_one(ctx: &Context<'_>, builds: &Builds<'_>, os: &OsVersion, node: &NodeName) -> Option<Trouble> {
+    let releases = || builds.iter().filter(|(os, _)| !beta(os));
+    let target = releases().map(|(os, _)| *os).max_by_key(|os| age(os));
+    // The build of most nodes is the usual one; without a majority the newest. A beta is not when there is a release.
+    let candidates: Vec<_> = if target.is_some() { releases().collect() } else { builds.iter().collect() };
+    let most = candidates.iter().map(|(_, n)| n.len()).max()?;
+    let (usual, usual_nodes) = candidates.iter().filter(|(_, n)| n.len() == most).max_by_key(|(os, _)| age(os))?;
+    if os == *usual {
+        return None;
+    }
+    let majority = candidates.iter().filter(|(_, n)| n.len() == most).count() == 1;
+    let label = ctx.label(node);
+    let whom = if majority { "the others run" } else { "no build has a majority, the newest is" };
+    let (step, observed, expected) = match target {
+        Some(target) if os == target => {
+            let behind = names(builds.iter().filter(|(os, _)| *os != target).flat_map(|(_, nodes)| nodes));
+            let step = format!(
+                "update {behind} to macOS {target}: {label} is ahead, and macOS cannot go back without being erased"
+            );
+            (step, format!("{os}, and {usual} on {}", names(usual_nodes)), format!("{target} on every node"))
+        }
+        Some(target) if beta(os) && age(os) > age(target) => (
+            format!("erase {label} and install macOS {target}: a beta that is ahead cannot go back otherwise"),
+            os.to_string(),
+            format!("{target} on every node"),
+        ),
+        Some(target) => (
+            format!("at {label}: System Settings > General > Software Update, to macOS {target}"),
+            os.to_string(),
+            format!("{target} on every node"),
+        ),
+        None => (
+            "install the same release of macOS on every node: betas cannot be installed at will".to_owned(),
+            os.to_string(),
+            "one release of macOS on every node".to_owned(),
+        ),
+    };
+    Some(Trouble {
+        message: format!(
+            "{label} is the odd one out: it runs macOS {}, {whom} {}; Macs on different builds do not see each other over RDMA",
+            describe(os),
+            describe(usual)
+        ),
+        observed,
+        expected,
+        remedy: at_machine([step]),
+    })
 }
 
 #[cfg(test)]

@@ -125,6 +125,13 @@ pub struct Job {
     pub path: Option<String>,
 }
 
+impl Job {
+    /// It runs, or launchd is about to start it.
+    pub fn works(&self) -> bool {
+        self.pid.is_some() || self.state == "spawn scheduled"
+    }
+}
+
 /// How a service gets its IPv4 address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

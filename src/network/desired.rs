@@ -233,7 +233,10 @@ fn unfit(link: &Link, inventory: &Inventory, snapshot: &Snapshot, graph: &LinkGr
                 .map(|p| p.node(&end.node).action("move the cable to another receptacle"));
         }
         if let Some(why) = no_interface(facts, end, interface, graph) {
-            return problem(ProblemKind::NoInterface, format!("{end}: {why}")).map(|p| p.node(&end.node));
+            let action = "`networksetup -listallhardwareports` on that node should name the interface; `macluster doctor` \
+                          tells more";
+            return problem(ProblemKind::NoInterface, format!("{end}: {why}: no network"))
+                .map(|p| p.node(&end.node).action(action));
         }
     }
     None

@@ -11,8 +11,8 @@ use super::problem::{Problem, ProblemKind};
 use crate::mesh::bridged;
 use crate::model::facts::{NodeFacts, RdmaSwitch};
 use crate::model::inventory::Paths;
-use crate::model::network_facts::{EXO_JOB, LINKS_JOB, LinksConfig, NETWORK_DIR, PREFERENCES};
-use crate::model::{Inventory, NodeName};
+use crate::model::network_facts::{EXO_JOB, Job, LINKS_JOB, LinksConfig, NETWORK_DIR, PREFERENCES};
+use crate::model::{FactErrorKind, Inventory, NodeName};
 use crate::playbook::{ForEach, Vars};
 
 /// Where nothing was before.
@@ -92,6 +92,7 @@ pub(super) fn keeping(
         let after = "stopped, its job file kept".to_owned();
         keeping.first.push(subject(ForEach::ForeignDaemon, &job.label, "running".to_owned(), after, vars));
     }
+    keeping.notes.extend(unread(node, facts, inventory));
     daemon(node, facts, request, found, &mut keeping, subject);
     let idle = found.is_empty() && !keeping.last.is_empty();
     if let (true, Some((why, action))) = (idle, foreign_daemon(facts, request.options)) {
@@ -102,6 +103,22 @@ pub(super) fn keeping(
     entries(node, facts, request, desired, &mut keeping, subject);
     keeping.notes.extend(readdress(node, facts, inventory, found));
     keeping
+}
+
+/// Facts that decide nothing by their absence, and that somebody should look at.
+fn unread(node: &NodeName, facts: &NodeFacts, inventory: &Inventory) -> Vec<Problem> {
+    let told = [
+        (facts.network.jobs.as_ref().err(), "whether the links daemon runs there, or another program's"),
+        (facts.network.bridge_entries.as_ref().err(), "whether a bridge comes back at the next restart"),
+    ];
+    // An older recording was not asked, and no run can change that.
+    let told = told.into_iter().filter_map(|(e, what)| Some((e?, what)));
+    told.filter(|(e, _)| e.kind != FactErrorKind::NotCollected)
+        .map(|(e, what)| {
+            let message = format!("{}: {what}, is not known ({e})", inventory.label(node));
+            Problem::new(ProblemKind::Unread, message).node(node).action("`macluster doctor` tells more")
+        })
+        .collect()
 }
 
 /// The links daemon: stopped while addresses change, so that it does not put the old ones back, and started with the
@@ -117,7 +134,9 @@ fn daemon(
     let loaded = facts.network.job(LINKS_JOB);
     let configured = facts.network.configured.as_ref().ok().and_then(Option::as_ref);
     let nothing_to_keep = keeping.config.links.is_empty() && configured.is_none();
-    let right = configured == Some(&keeping.config) && !matches!(loaded, Ok(None));
+    // One that launchd has and that does not run keeps nothing.
+    let idle = matches!(loaded, Ok(job) if !job.is_some_and(Job::works));
+    let right = configured == Some(&keeping.config) && !idle;
     if nothing_to_keep || (right && found.is_empty() && keeping.first.is_empty()) {
         return;
     }
@@ -130,7 +149,7 @@ fn daemon(
     let links = |n: usize| format!("keeps {n} link{}", if n == 1 { "" } else { "s" });
     let before = match configured {
         None => NOTHING.to_owned(),
-        Some(config) if matches!(loaded, Ok(None)) => format!("not running, {}", links(config.links.len())),
+        Some(config) if idle => format!("not running, {}", links(config.links.len())),
         Some(config) => links(config.links.len()),
     };
     let after = format!("{} across restarts", links(keeping.config.links.len()));
@@ -239,3 +258,6 @@ pub(super) fn loops(request: &PlanRequest<'_>) -> Vec<Problem> {
     }
     problems
 }
+
+#[cfg(test)]
+mod tests;

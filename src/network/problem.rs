@@ -40,6 +40,8 @@ pub enum ProblemKind {
     BridgeLoop,
     /// The network preferences bring the bridge back at the next restart.
     BridgeEntry,
+    /// Whether something will undo the links could not be found out.
+    Unread,
     /// An earlier change waits for its confirmation.
     Unconfirmed,
     /// An address of the pool stays on an interface whose link is not there now.
@@ -70,6 +72,7 @@ impl Problem {
             | ProblemKind::PoolUnchecked
             | ProblemKind::Refused
             | ProblemKind::Unreadable
+            | ProblemKind::NoInterface
             | ProblemKind::PoolExhausted => Verdict::Fail,
             ProblemKind::Idle | ProblemKind::BridgeEntry => Verdict::Skip,
             _ => Verdict::Warn,

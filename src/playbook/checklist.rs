@@ -22,8 +22,10 @@ pub struct Checklist {
     pub taken_at: Timestamp,
     /// Nodes somebody has to go to, in the inventory's order.
     pub nodes: Vec<ChecklistNode>,
-    /// Nodes that RDMA cannot be turned on for, or that nothing can be said of; and why.
+    /// Nodes that RDMA cannot be turned on for, and why.
     pub left_out: Vec<Told>,
+    /// Nodes that answered and of which it cannot be told what they need, and why.
+    pub unknown: Vec<Told>,
     /// Nodes that did not answer, and why.
     pub unreachable: Vec<Told>,
     /// Nodes that need nothing.
@@ -90,6 +92,7 @@ enum Verdict {
     Nothing,
     Do(Work),
     LeaveOut(String),
+    Unknown(String),
 }
 
 /// Makes the sheet.
@@ -106,6 +109,7 @@ pub fn checklist(
         taken_at: snapshot.taken_at,
         nodes: Vec::new(),
         left_out: Vec::new(),
+        unknown: Vec::new(),
         unreachable: Vec::new(),
         ready: Vec::new(),
     };
@@ -118,6 +122,7 @@ pub fn checklist(
             Some(Ok(facts)) => match judge(facts) {
                 Verdict::Nothing => sheet.ready.push(name.clone()),
                 Verdict::LeaveOut(why) => sheet.left_out.push(told(why)),
+                Verdict::Unknown(why) => sheet.unknown.push(told(why)),
                 Verdict::Do(work) => {
                     sheet.nodes.push(entry(name, inventory.label(name), node.slot, facts, work, playbooks)?);
                 }
@@ -139,9 +144,7 @@ fn judge(facts: &NodeFacts) -> Verdict {
             ));
         }
         None => {
-            return Verdict::LeaveOut(
-                "what kind of receptacles it has is not known; run `macluster doctor`".to_owned(),
-            );
+            return Verdict::Unknown("what kind of receptacles it has is not known; run `macluster doctor`".to_owned());
         }
     }
     let version = facts.os.as_ref().ok().and_then(|os| Some((os, os.major_minor()?)));
@@ -153,9 +156,9 @@ fn judge(facts: &NodeFacts) -> Verdict {
         Ok(RdmaSwitch::Disabled) => Verdict::Do(Work::EnableRdma),
         Ok(RdmaSwitch::NoCommand) => match version {
             Some((os, _)) => Verdict::LeaveOut(format!("macOS {os} has no rdma_ctl, although 26.2 and later should")),
-            None => Verdict::LeaveOut("it has no rdma_ctl, and its macOS version could not be read".to_owned()),
+            None => Verdict::Unknown("it has no rdma_ctl, and its macOS version could not be read".to_owned()),
         },
-        Err(e) => Verdict::LeaveOut(format!("whether RDMA is on is not known ({e})")),
+        Err(e) => Verdict::Unknown(format!("whether RDMA is on is not known ({e})")),
     }
 }
 

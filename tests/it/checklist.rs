@@ -80,16 +80,48 @@ fn what_is_not_known_is_said_and_sends_nobody() {
     });
     nameless.rdma_switch = Ok(RdmaSwitch::Disabled);
     let sheet = sheet(&rack);
-    let said: Vec<_> = sheet.left_out.iter().map(|t| t.why.as_str()).collect();
-    assert_eq!(
-        said,
-        [
-            "macOS 26.5.1 (25F80) has no rdma_ctl, although 26.2 and later should",
-            "what kind of receptacles it has is not known; run `macluster doctor`",
-        ]
-    );
+    let said = |all: &[macluster::playbook::Told]| all.iter().map(|t| t.why.clone()).collect::<Vec<_>>();
+    assert_eq!(said(&sheet.left_out), ["macOS 26.5.1 (25F80) has no rdma_ctl, although 26.2 and later should"]);
+    let unknown = "what kind of receptacles it has is not known; run `macluster doctor`";
+    assert_eq!(said(&sheet.unknown), [unknown]);
+    for template in ["checklist.txt", "checklist.md", "checklist.html"] {
+        let text = text(&sheet, template);
+        assert!(text.contains("Unknown") && text.contains(unknown), "{text}");
+    }
     let [node] = sheet.nodes.as_slice() else { panic!("{:?}", sheet.nodes) };
     assert_eq!((node.model.as_str(), node.serial.as_str()), ("Mac15,14", "not known"));
+}
+
+#[test]
+fn nobody_knowing_is_not_nothing_to_do() {
+    for silent in [true, false] {
+        let mut rack = Rack::studios(1);
+        if silent {
+            rack.lose("studio-1");
+        } else {
+            let error = macluster::model::FactError {
+                tool: "rdma_ctl".to_owned(),
+                kind: macluster::model::FactErrorKind::Malformed,
+                line: None,
+                message: "no such shape".to_owned(),
+            };
+            rack.facts("studio-1").rdma_switch = Err(error);
+        }
+        for template in ["checklist.txt", "checklist.md", "checklist.html"] {
+            let text = text(&sheet(&rack), template);
+            assert!(!text.contains("Nothing to do") && text.contains("studio-1 (slot 1): "), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_bar_in_a_serial_number_makes_no_column() {
+    let mut rack = Rack::studios(1);
+    let facts = rack.facts("studio-1");
+    facts.rdma_switch = Ok(RdmaSwitch::Disabled);
+    facts.hardware.as_mut().expect("hardware").serial = "A|B".to_owned();
+    let text = text(&sheet(&rack), "checklist.md");
+    assert!(text.contains("| A\\|B |"), "{text}");
 }
 
 #[test]

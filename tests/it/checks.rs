@@ -426,6 +426,17 @@ fn the_odd_build_is_told_from_the_majority() {
     let odd = with(&[("26.5.1", "25F80"), ("26.6.2", "25G83")]);
     assert_eq!(odd[0].0, "studio-1");
     assert!(odd[0].1.contains("no build has a majority"), "{odd:?}");
+    // Whoever is behind is sent to the one target of the rack, and that is never a beta.
+    let odd = with(&[("26.5.1", "25F80"), ("26.5.1", "25F80"), ("26.6.2", "25G83"), ("26.4", "25E246")]);
+    assert_eq!(odd.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["studio-3", "studio-4"]);
+    assert!(odd[0].1.contains("update studio-1, studio-2, studio-4 to macOS 26.6.2 (25G83)"), "{odd:?}");
+    assert!(odd[1].1.contains("Software Update, to macOS 26.6.2 (25G83)"), "{odd:?}");
+    let next_beta = ("27.1", "26B5018c");
+    let odd = with(&[next_beta, next_beta, release]);
+    assert_eq!(odd.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["studio-1", "studio-2"]);
+    assert!(odd.iter().all(|(_, told)| told.contains("install macOS 27.0 (26A428)")), "{odd:?}");
+    let odd = with(&[next_beta, ("27.1", "26B5025a")]);
+    assert!(odd[0].1.contains("install the same release of macOS on every node"), "{odd:?}");
     // The same build number, but a security response on one.
     let mut rack = Rack::kept(3);
     rack.facts("studio-3").os.as_mut().expect("macOS").extra = "(a)".to_owned();

@@ -88,12 +88,13 @@ fn judge(
         let message = format!("the links daemon of {label} does not keep {} as it is now", lacking.join(", "));
         let observed = config.map_or_else(|| "no links.conf".to_owned(), listed);
         say.trouble(verdict, about, trouble(message, observed, plan_and_apply()));
-    } else if job.pid.is_none() {
+    } else if !job.works() {
         let exit = job.last_exit.as_deref().unwrap_or("no exit code");
         let message = format!("the links daemon of {label} is loaded but does not run: nothing keeps its links");
         let again = run([
-            over_ssh(ctx, node, &format!("/bin/launchctl kickstart -k system/{LINKS_JOB}")),
             over_ssh(ctx, node, &format!("/usr/bin/tail {LINKS_LOG}")),
+            "macluster network plan".to_owned(),
+            "macluster network apply".to_owned(),
         ]);
         say.trouble(verdict, about, trouble(message, format!("{} ({exit})", job.state), again));
     } else if config.and_then(|c| c.script.as_deref()) != Some(ctx.links_script) {

@@ -327,7 +327,7 @@ fn a_links_daemon_must_be_loaded_run_and_keep_what_is_there() {
     let rack = kept(|f| f.configured = Ok(None));
     says(&rack, "network.persistent", Verdict::Fail, "does not keep en3, en4 as it is now");
     let rack = kept(|f| f.jobs.as_mut().expect("jobs")[0].pid = None);
-    says(&rack, "network.persistent", Verdict::Fail, "kickstart -k system/com.macluster.links");
+    says(&rack, "network.persistent", Verdict::Fail, "/usr/bin/tail /opt/macluster/var/log/links.log");
     let rack = kept(|f| config(f).script = Some("0".repeat(64)));
     says(&rack, "network.persistent", Verdict::Warn, "runs the script of another version of macluster");
     // A link that waits for its cable is no trouble.
