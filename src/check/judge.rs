@@ -47,6 +47,15 @@ impl Purpose {
     }
 }
 
+/// What is wrong with the link networks without keeping a launch from working now.
+const LATER: &[&str] = &[
+    "network.foreign-daemon",
+    "network.dhcp-on-link",
+    "network.default-route",
+    "network.forwarding",
+    "network.persistent",
+];
+
 /// Whether this finding stands in the way of a deploy with this inventory's backend. `auto` chooses what is
 /// possible, so only reaching the nodes matters to it; a ring over management needs no cables.
 pub fn blocks(finding: &Finding, inventory: &Inventory) -> bool {
@@ -57,7 +66,8 @@ pub fn blocks(finding: &Finding, inventory: &Inventory) -> bool {
         Category::Ssh | Category::Runtime => true,
         Category::Host => rdma || finding.check != "host.macos-identical",
         Category::Rdma => rdma,
-        Category::Cabling | Category::Mesh | Category::Network => links,
+        Category::Cabling | Category::Mesh => links,
+        Category::Network => links && !LATER.contains(&finding.check.as_str()),
     };
     counts && matches!(finding.verdict, Verdict::Fail | Verdict::Crash)
 }

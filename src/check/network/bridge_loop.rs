@@ -55,13 +55,14 @@ pub(super) fn bridge_loop(ctx: &Context<'_>, say: &mut Say) {
 
 fn storm(ctx: &Context<'_>, cycle: &[LinkId]) -> Trouble {
     let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
-    let mut steps = Vec::new();
+    let mut steps = vec!["run `macluster network apply` now: it takes the links out of the bridges".to_owned()];
     if let Some(first) = cycle.first() {
         let place = ctx.place(&first.a.node, first.a.receptacle);
-        steps.push(format!("pull the cable at {place}: that ends the storm, also when nothing else answers any more"));
+        steps.push(format!(
+            "if the nodes do not answer any more: pull the cable at {place}, which ends the storm, run \
+             `macluster network apply`, plug the cable in again, and run it once more"
+        ));
     }
-    steps.push("run `macluster network apply`, which takes the links out of the bridges".to_owned());
-    steps.push("plug the cable in again, then run `macluster network apply` once more".to_owned());
     Trouble {
         message: format!(
             "STOP: bridges and cables form a cycle ({}): every broadcast circles for ever and can take the LAN down",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::model::facts::{NodeFacts, RdmaSwitch};
 use crate::model::{Cmd, Inventory, NodeName, Snapshot, Verdict};
 use crate::network::{LinkNetwork, NetworkEnd, NetworkPlan, Problem, default_over_thunderbolt};
+use crate::parse::route;
 use crate::remote::SharedRemote;
 
 /// What was found of one link.
@@ -230,21 +231,17 @@ async fn route(
     let target = to.address.to_string();
     let cmd = Cmd::read("/sbin/route", ["-n", "get", target.as_str()]).timeout(Duration::from_secs(10));
     match remote.exec(cmd).await {
-        Ok(output) => match leaves_by(&output.text()) {
-            Some(by) if by == from.interface => Ok(()),
-            Some(by) => {
-                let why = told(format!("leaves by {}", crate::model::command::printable(by)));
+        Ok(output) => match route::interface(&format!("{}{}", output.text(), output.err_text())) {
+            Ok(Some(by)) if by == from.interface => Ok(()),
+            Ok(by) => {
+                let by = by.map_or_else(|| "there is none".to_owned(), |by| format!("leaves by {by}"));
+                let why = told(crate::model::command::printable(&by));
                 Err(Unanswered::Astray(from.node.clone(), why))
             }
-            None => Err(Unanswered::NotRun(told(output.describe()))),
+            Err(_) => Err(Unanswered::NotRun(told(output.describe()))),
         },
         Err(e) => Err(Unanswered::NotRun(told(e.to_string()))),
     }
-}
-
-/// `  interface: en3` of `route -n get`.
-fn leaves_by(text: &str) -> Option<&str> {
-    text.lines().find_map(|l| l.trim().strip_prefix("interface:")).map(str::trim)
 }
 
 async fn ping(

@@ -368,3 +368,16 @@ fn an_older_recording_tells_nothing_wrong_and_nothing_right() {
     network(&mut rack, "studio-2").jobs = Err(late);
     says(&rack, "network.foreign-daemon", Verdict::Skip, "no answer within 20 s");
 }
+
+#[test]
+fn what_only_matters_after_a_restart_does_not_stand_in_the_way_of_a_launch() {
+    let mut rack = Rack::kept(3);
+    rack.inventory.runtime.backend = macluster::model::Backend::Jaccl;
+    let blocked = |rack: &Rack| doctor(rack).findings.iter().any(|f| macluster::check::blocks(f, &rack.inventory));
+    network(&mut rack, "studio-2").jobs = Ok(vec![]);
+    network(&mut rack, "studio-2").sharing = Ok(true);
+    assert_eq!(doctor(&rack).verdict, Verdict::Fail);
+    assert!(!blocked(&rack));
+    path(&mut rack, "studio-2", "en3").route = Ok(Some("en0".to_owned()));
+    assert!(blocked(&rack));
+}
