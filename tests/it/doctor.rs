@@ -117,6 +117,64 @@ async fn each_fault_is_told_by_its_own_check_and_by_no_other() {
     assert!(unlike.is_empty(), "{}", unlike.join("\n\n"));
 }
 
+/// The remedies that are commands of macluster do what they say: after them the rack passes everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_doctor_tells_to_run_puts_the_links_right() {
+    for (fault, option) in [
+        (Fault::Bridge, Some("--remove-bridge-entry")),
+        (Fault::BridgeLoop, Some("--remove-bridge-entry")),
+        (Fault::LatentBridge, Some("--remove-bridge-entry")),
+        (Fault::ForeignDaemon, Some("--replace-foreign-daemon")),
+        (Fault::NoAddress, None),
+        (Fault::SharedSubnet, None),
+        (Fault::NotPersistent, None),
+    ] {
+        let rack = rack(Some(fault), "auto").await;
+        let told = run(&rack, &["doctor"]).await.stdout;
+        let words: Vec<&str> = ["network", "apply"].into_iter().chain(option).collect();
+        let command = format!("macluster {}", words.join(" "));
+        // A bridge that is there is taken away first; that it comes back is told after that.
+        let first =
+            if matches!(fault, Fault::Bridge | Fault::BridgeLoop) { "macluster network apply" } else { &command };
+        assert!(told.contains(first), "{}: {told}", fault.name());
+        let words: Vec<&str> = words.into_iter().chain(["--yes"]).collect();
+        let ran = run(&rack, &words).await;
+        assert_eq!(ran.status, 0, "{}: {}{}", fault.name(), ran.stdout, ran.stderr);
+        let report = run(&rack, &["doctor", "-o", "json"]).await.json();
+        assert_eq!(report["verdict"], "pass", "{}: {:?}", fault.name(), wrong(&report));
+        let plan = run(&rack, &["network", "plan", "--detailed-exitcode"]).await;
+        assert_eq!(plan.status, 0, "{}: {}", fault.name(), plan.stdout);
+        rack.stop().await.expect("stops");
+    }
+}
+
+/// Whatever cannot be asked is told as not checked, by the checks that need it, and nothing is called wrong for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_is_not_there_leaves_its_checks_without_an_answer() {
+    let rack = rack(None, "auto").await;
+    let root = rack.node("studio-3").expect("a node").node.root.clone();
+    for (tool, checks) in [
+        ("usr/bin/plutil", &["network.bridge-latent", "network.forwarding"] as &[&str]),
+        ("bin/launchctl", &["network.foreign-daemon", "network.persistent"]),
+        ("sbin/ping", &["network.link-ping"]),
+        ("sbin/route", &["network.peer-route"]),
+    ] {
+        let (place, away) = (root.join(tool), root.join("Users/Shared/away"));
+        std::fs::rename(&place, &away).expect("moved away");
+        let report = run(&rack, &["doctor", "-o", "json"]).await.expect(0).json();
+        std::fs::rename(&away, &place).expect("moved back");
+        assert_eq!(report["verdict"], "skip", "{tool}: {:?}", wrong(&report));
+        let findings = report["findings"].as_array().expect("findings");
+        let mut skipped: Vec<&str> =
+            findings.iter().filter(|f| f["verdict"] == "skip").map(|f| f["check"].as_str().expect("a check")).collect();
+        skipped.dedup();
+        assert_eq!(skipped, checks, "{tool}");
+    }
+    let again = run(&rack, &["doctor", "-o", "json"]).await.expect(0).json();
+    assert_eq!(again["verdict"], "pass");
+    rack.stop().await.expect("stops");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rack_without_faults_is_right_for_every_backend() {
     for backend in ["auto", "jaccl", "jaccl-ring", "ring"] {
