@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::say::{About, Say, Trouble, needs, unknown};
-use super::plan_and_apply;
+use super::{nameless, plan_and_apply};
 use crate::mesh::bridged;
 use crate::model::facts::Interface;
 use crate::model::{NodeName, Verdict};
@@ -43,6 +43,10 @@ pub(super) fn bridge(ctx: &Context<'_>, say: &mut Say) {
             }
         };
         let (captured, where_) = captured(ctx, node, interfaces);
+        if let (true, Some(why)) = (captured.is_empty(), nameless(ctx, node)) {
+            say.skip(about, why);
+            continue;
+        }
         if captured.is_empty() {
             say.pass(about, format!("no link end of {label} is in a bridge"));
             continue;

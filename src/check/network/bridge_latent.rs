@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::say::{About, Say, Trouble, needs, run, unknown};
-use super::{bridge, link_ends};
+use super::{bridge, link_ends, nameless};
 use crate::model::Verdict;
 
 pub(super) fn bridge_latent(ctx: &Context<'_>, say: &mut Say) {
@@ -53,7 +53,9 @@ pub(super) fn bridge_latent(ctx: &Context<'_>, say: &mut Say) {
                 },
             );
         }
-        if quiet {
+        if let (true, Some(why)) = (quiet, nameless(ctx, node)) {
+            say.skip(about, why);
+        } else if quiet {
             say.pass(about, format!("no bridge takes a link end of {label} back at the next restart"));
         }
     }

@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::say::{About, Say, Trouble, at_machine, unknown};
-use super::plan_and_apply;
+use super::{nameless, plan_and_apply};
 use crate::mesh::LinkId;
 use crate::mesh::bridged;
 use crate::model::Verdict;
@@ -18,7 +18,8 @@ pub(super) fn bridge_loop(ctx: &Context<'_>, say: &mut Say) {
         let why = if ctx.graph.blind.contains(node) {
             Some(why_blind(Some(facts), node))
         } else {
-            facts.interfaces.as_ref().err().or(facts.hardware_ports.as_ref().err()).map(unknown)
+            let error = facts.interfaces.as_ref().err().or(facts.hardware_ports.as_ref().err());
+            error.map(unknown).or_else(|| nameless(ctx, node))
         };
         if let Some(why) = why {
             blind = true;

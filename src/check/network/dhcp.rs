@@ -5,7 +5,7 @@ use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::judge::Purpose;
 use super::super::say::{About, Say, Trouble, at_machine, needs, unknown};
-use super::link_ends;
+use super::{link_ends, nameless};
 use crate::model::NodeName;
 use crate::model::facts::NodeFacts;
 use crate::model::network_facts::{EXO_JOB, Method, Service};
@@ -56,7 +56,9 @@ pub(super) fn dhcp_on_link(ctx: &Context<'_>, say: &mut Say) {
                 }
             }
         }
-        if quiet {
+        if let (true, Some(why)) = (quiet, nameless(ctx, node)) {
+            say.skip(about, why);
+        } else if quiet {
             say.pass(about, format!("no network service asks for an address on a link of {}", ctx.label(node)));
         }
     }

@@ -102,6 +102,13 @@ fn link_ends<'a>(ctx: &Context<'a>, node: &NodeName) -> Vec<&'a str> {
     ctx.graph.of(node).filter_map(|link| link.interface(node)).collect()
 }
 
+/// Why this node's link ends are not all known by their interface: then nothing that is not seen proves anything.
+fn nameless(ctx: &Context<'_>, node: &NodeName) -> Option<String> {
+    let link = ctx.graph.of(node).find(|link| link.interface(node).is_none())?;
+    let receptacle = link.end(node)?.receptacle;
+    Some(format!("not checked: no hardware port of {node} is called Thunderbolt {receptacle}"))
+}
+
 /// `ssh HOST sudo …`, as it would be typed.
 fn over_ssh(ctx: &Context<'_>, node: &NodeName, command: &str) -> String {
     let ssh = &ctx.inventory.ssh;

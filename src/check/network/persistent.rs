@@ -4,7 +4,7 @@ use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::judge::Purpose;
 use super::super::say::{About, Say, Trouble, needs, run, unknown};
-use super::{bridge, carries_address, interface, over_ssh, plan_and_apply};
+use super::{bridge, carries_address, interface, nameless, over_ssh, plan_and_apply};
 use crate::model::network_facts::{ConfiguredLink, EXO_JOB, Job, LINKS_JOB, LINKS_LOG, LinksConfig};
 use crate::model::{Fact, NodeFacts, NodeName, Verdict};
 use crate::network::{Desired, LinkNetwork, NetworkEnd, desired};
@@ -27,7 +27,10 @@ pub(super) fn persistent(ctx: &Context<'_>, say: &mut Say) {
         });
         match judged {
             Err(why) => say.skip(about, why),
-            Ok((ends, _, _)) if ends.is_empty() => say.pass(about, format!("{} has no link to keep", ctx.label(node))),
+            Ok((ends, _, _)) if ends.is_empty() => match nameless(ctx, node) {
+                Some(why) => say.skip(about, why),
+                None => say.pass(about, format!("{} has no link to keep", ctx.label(node))),
+            },
             Ok((ends, config, job)) => judge(ctx, facts, node, &ends, (config, job), say),
         }
     }

@@ -7,7 +7,7 @@ use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::judge::Purpose;
 use super::super::say::{About, Say, Trouble, needs, unknown};
-use super::{dhcp, link_ends, plan_and_apply};
+use super::{dhcp, link_ends, nameless, plan_and_apply};
 use crate::model::NodeName;
 use crate::network::clashes;
 
@@ -64,7 +64,12 @@ pub(super) fn subnets_disjoint(ctx: &Context<'_>, say: &mut Say) {
         }
         let found = overlaps(ctx, node);
         let Some(first) = found.first() else {
-            say.pass(about, format!("no subnet of a link of {} overlaps another one there", ctx.label(node)));
+            match nameless(ctx, node) {
+                Some(why) => say.skip(about, why),
+                None => {
+                    say.pass(about, format!("no subnet of a link of {} overlaps another one there", ctx.label(node)))
+                }
+            }
             continue;
         };
         // Consequences of something that is told already.

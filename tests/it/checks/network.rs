@@ -381,3 +381,22 @@ fn what_only_matters_after_a_restart_does_not_stand_in_the_way_of_a_launch() {
     path(&mut rack, "studio-2", "en3").route = Ok(Some("en0".to_owned()));
     assert!(blocked(&rack));
 }
+
+#[test]
+fn a_port_under_another_name_is_no_port_that_is_right() {
+    let mut rack = Rack::kept(3);
+    storm(&mut rack);
+    for node in ["studio-1", "studio-2", "studio-3"] {
+        for port in rack.facts(node).hardware_ports.as_mut().expect("ports") {
+            port.name = port.name.replace("Thunderbolt", "Blitzschlag");
+        }
+        *network(&mut rack, node) = NetworkFacts::nothing();
+    }
+    let report = doctor(&rack);
+    for check in macluster::check::registry().iter().filter(|c| c.id().starts_with("network.")) {
+        let passes = ["network.foreign-daemon", "network.forwarding"].contains(&check.id());
+        let passed = of(&report, check.id()).iter().any(|f| f.verdict == Verdict::Pass);
+        assert_eq!(passed, passes, "{}: {}", check.id(), show(&report));
+    }
+    says(&rack, "network.bridge", Verdict::Skip, "no hardware port of studio-2 is called Thunderbolt 2");
+}
