@@ -67,7 +67,7 @@ pub(super) fn subnets_disjoint(ctx: &Context<'_>, say: &mut Say) {
             match nameless(ctx, node) {
                 Some(why) => say.skip(about, why),
                 None => {
-                    say.pass(about, format!("no subnet of a link of {} overlaps another one there", ctx.label(node)))
+                    say.pass(about, format!("no subnet of a link of {} overlaps another one there", ctx.label(node)));
                 }
             }
             continue;
