@@ -11,6 +11,7 @@ mod namespace;
 mod rack;
 mod witness;
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Why the rack cannot be raised here; none when it can.
@@ -41,6 +42,7 @@ fn ready(test: &str) -> bool {
     let Some(why) = obstacle() else { return true };
     let must = std::env::var("MACLUSTER_REQUIRE_NETRACK").is_ok_and(|v| v == "1");
     assert!(!must, "netrack::{test} cannot run: {why}");
-    eprintln!("NOT RUN: netrack::{test}: {why}");
+    // Not by `eprintln`, which the test runner shows of failed tests only.
+    let _ = writeln!(std::io::stderr(), "NOT RUN: netrack::{test}: {why}");
     false
 }
