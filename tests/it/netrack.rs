@@ -3,6 +3,7 @@
 //! It needs Linux, root, OpenSSH, iproute2 and iputils. Where one of them is missing the tests say by name that they did
 //! not run; with `MACLUSTER_REQUIRE_NETRACK=1` (as in `.ci/run`) they fail instead.
 
+mod again;
 mod apply;
 mod boots;
 mod cut_off;

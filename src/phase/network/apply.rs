@@ -235,9 +235,9 @@ async fn prepare(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
         stopped(a)?;
         let facts = a.snapshot.facts(&work.node.name).ok_or("its facts are not known")?;
         let boot = boot_session(facts).ok_or("which boot it is in is not known (sysctl kern.bootsessionuuid)")?;
-        let names = work.node.state().await.map_err(|e| e.to_string())?;
-        if names.iter().any(|n| n == "armed" || n == "fire") {
-            return Err("an earlier change is being taken back: run it again".to_owned());
+        // What it had to go back to may have changed what the plan was made from.
+        if deadman::settle_earlier(&work.node).await? {
+            return Err("an earlier change was taken back only now: run it again".to_owned());
         }
         record(&work.node, facts, a.plan, &work.changes).await?;
         deadman::arm(&work.node, a.scripts, boot, a.window, a.operator).await

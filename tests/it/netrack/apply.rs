@@ -100,7 +100,8 @@ fn a_restart_is_healed_by_the_daemon_alone() {
 
     // The first state is found again in another boot.
     rack.macluster(&["network", "revert", "--yes"]).expect(0);
-    assert_eq!(Seen::of(&rack, 2), stock);
+    let now = Seen::of(&rack, 2);
+    assert!(now == stock, "studio-2 is not as it was first:\n{}", now.unlike(&stock));
 }
 
 #[test]
@@ -150,6 +151,7 @@ fn revert_restores_the_first_state_exactly() {
     }
     rack.macluster(&["network", "revert", "--yes"]).expect(0);
     for number in rack.numbers() {
-        assert_eq!(Seen::of(&rack, number), before[number - 1], "{}", address(number));
+        let (now, was) = (Seen::of(&rack, number), &before[number - 1]);
+        assert!(now == *was, "{} is not as it was first:\n{}", address(number), now.unlike(was));
     }
 }

@@ -19,10 +19,25 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The lines of the interfaces that differ from another look.
+    /// The same with the links' addresses from another pool.
+    pub fn with_pool(&self, start: &str) -> Seen {
+        let interfaces = self.interfaces.iter().map(|l| l.replace("10.254.", start)).collect();
+        Seen { interfaces, ..self.clone() }
+    }
+
+    /// What differs from another look, a line each.
     pub fn unlike(&self, other: &Seen) -> String {
         let pairs = self.interfaces.iter().zip(&other.interfaces).filter(|(a, b)| a != b);
-        pairs.map(|(a, b)| format!("{a}   (was: {b})")).collect::<Vec<_>>().join("\n")
+        let mut lines: Vec<String> = pairs.map(|(a, b)| format!("{a}   (not: {b})")).collect();
+        let only = |a: &Seen, b: &Seen, what: &str| -> Vec<String> {
+            a.files.iter().filter(|(k, v)| b.files.get(*k) != Some(v)).map(|(k, _)| format!("{what}: {k}")).collect()
+        };
+        lines.extend(only(self, other, "file now"));
+        lines.extend(only(other, self, "file then"));
+        if self.jobs != other.jobs {
+            lines.push(format!("jobs {:?}   (not: {:?})", self.jobs, other.jobs));
+        }
+        lines.join("\n")
     }
 
     /// Looks at a node that takes connections.
