@@ -173,6 +173,17 @@ fn a_storm_is_stopped_first_and_its_cable_put_back_after_apply() {
 }
 
 #[test]
+fn what_is_not_known_of_bridges_orders_the_steps_and_raises_no_alarm() {
+    let mut board = board(3, 6, true, true);
+    for station in &mut board.stations {
+        station.bridges.values_mut().for_each(|b| *b = Bridge::Unseen);
+    }
+    assert!(planned(&board).steps.contains(&Step::Apply));
+    board.cables = vec![[(0, 2), (1, 2)], [(0, 3), (2, 3)], [(1, 4), (2, 4)]];
+    assert!(planned(&board).steps.is_empty(), "nobody has seen a storm");
+}
+
+#[test]
 fn a_cable_from_a_mac_to_itself_is_used_for_a_pair() {
     let mut board = studios(2);
     board.cables = vec![[(0, 3), (0, 5)]];
@@ -241,4 +252,21 @@ fn a_ring_follows_the_cables_before_the_inventory() {
     whole.cables = plan.wiring();
     let plan = ring_of(&whole);
     assert!(plan.choice.proven && plan.steps.is_empty());
+}
+
+#[test]
+fn large_racks_are_planned_in_time() {
+    // Eight Macs with every receptacle cabled at random, and sixty-four in a heap of pairs.
+    for (nodes, step) in [(8, 7), (8, 11), (64, 5), (64, 1)] {
+        let mut board = studios(nodes);
+        let mut ends: Vec<End> = (0..nodes).flat_map(|n| (1..=6).map(move |r| (n, r))).collect();
+        while ends.len() > 1 {
+            let one = ends.remove(0);
+            let other = ends.remove(step * step % ends.len());
+            board.cables.push([one, other]);
+        }
+        let plan = ring(&board).expect("possible");
+        simulate::check(&board, &plan);
+        assert!(nodes == 8 || !plan.choice.proven, "what was not compared is not claimed");
+    }
 }

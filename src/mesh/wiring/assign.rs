@@ -19,8 +19,32 @@
 use super::board::{Board, End};
 use super::demand::{Demand, Pair, pair};
 
-/// Branches looked at before the search ends with the best plan found. Racks of up to eight Macs need a fraction.
-const BRANCHES: u32 = 200_000;
+/// How far a search goes; several choices may share one.
+#[derive(Debug)]
+pub struct Effort {
+    /// Branches left. At 0 the search ends with the best plan found.
+    branches: u32,
+    /// Only what is cheaper is of interest, or as cheap if `true`.
+    beat: Option<(Cost, bool)>,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Effort { branches: 20_000, beat: None }
+    }
+}
+
+impl Effort {
+    /// From now on only what is cheaper than this, or as cheap.
+    pub fn beat(&mut self, cost: Cost, or_equal: bool) {
+        self.beat = Some((cost, or_equal));
+    }
+
+    /// Every search came to its end.
+    pub fn sufficed(&self) -> bool {
+        self.branches > 0
+    }
+}
 
 /// What becomes of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +60,7 @@ pub enum Job {
 }
 
 /// What a plan costs; the smaller is better, from left to right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     /// Cables that are moved, taken out, or new.
     pub cables: usize,
@@ -47,7 +71,7 @@ pub struct Cost {
 }
 
 /// The choice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// For each cable of the board.
     pub jobs: Vec<Job>,
@@ -60,7 +84,8 @@ pub struct Choice {
 }
 
 /// Chooses. `room` is the number of receptacles of each node that cables may take, at least the demand's degree.
-pub fn choose(board: &Board, demand: &Demand, room: &[usize]) -> Choice {
+/// None when nothing is as cheap as was asked for.
+pub fn choose(board: &Board, demand: &Demand, room: &[usize], effort: &mut Effort) -> Option<Choice> {
     let mut jobs = vec![Job::Stay; board.cables.len()];
     let mut lacking = Vec::new();
     let mut spare: Vec<usize> = (0..board.cables.len()).collect();
@@ -75,14 +100,16 @@ pub fn choose(board: &Board, demand: &Demand, room: &[usize]) -> Choice {
     spare.sort_by_key(|c| (kind(board, *c), irregular(board, demand, joins(board, *c), *c), *c));
     let slack: Vec<usize> = (0..room.len()).map(|n| room[n].saturating_sub(demand.degree(n))).collect();
     let (l, s) = (lacking.len(), spare.len());
-    let mut search =
-        Search { board, lacking: &lacking, spare: &spare, best: None, branches: BRANCHES, most: s.saturating_sub(l) };
+    let beat = effort.beat;
+    let mut search = Search { board, lacking: &lacking, spare: &spare, best: None, effort, most: s.saturating_sub(l) };
     search.branch(&mut vec![], &mut slack.clone());
-    let proven = search.branches > 0;
-    // Releasing every spare is always possible.
-    let none = vec![false; s];
-    let released = Cost { cables: s.max(l), ends: 2 * s.max(l), new: l.saturating_sub(s) };
-    let (cost, stay) = search.best.take().unwrap_or((released, none));
+    let (best, proven) = (search.best.take(), search.effort.sufficed());
+    let (cost, stay) = match best {
+        Some(best) => best,
+        None if beat.is_some() => return None,
+        // Releasing every spare is always possible.
+        None => (Cost { cables: s.max(l), ends: 2 * s.max(l), new: l.saturating_sub(s) }, vec![false; s]),
+    };
     let released: Vec<usize> = spare.iter().zip(&stay).filter(|(_, stays)| !**stays).map(|(c, _)| *c).collect();
     for (cable, _) in spare.iter().zip(&stay).filter(|(_, stays)| **stays) {
         jobs[*cable] = if board.good(board.cables[*cable]) { Job::Stay } else { Job::Tidy };
@@ -104,7 +131,7 @@ pub fn choose(board: &Board, demand: &Demand, room: &[usize]) -> Choice {
             None => new.push(*wanted),
         }
     }
-    Choice { jobs, new, cost, proven }
+    Some(Choice { jobs, new, cost, proven })
 }
 
 /// The pair a cable joins.
@@ -133,7 +160,7 @@ struct Search<'a> {
     lacking: &'a [Pair],
     spare: &'a [usize],
     best: Option<(Cost, Vec<bool>)>,
-    branches: u32,
+    effort: &'a mut Effort,
     /// More stayers than this only mean new cables instead of spare ones.
     most: usize,
 }
@@ -141,13 +168,14 @@ struct Search<'a> {
 impl Search<'_> {
     /// Decides for one more spare whether it stays.
     fn branch(&mut self, stay: &mut Vec<bool>, slack: &mut [usize]) {
-        if self.branches == 0 || self.best.as_ref().is_some_and(|(best, _)| self.bound(stay) >= *best) {
+        let bound = self.bound(stay, slack);
+        if self.effort.branches == 0 || !self.promises(bound) {
             return;
         }
-        self.branches -= 1;
+        self.effort.branches -= 1;
         let Some(&cable) = self.spare.get(stay.len()) else {
             let Some(cost) = self.leaf(stay) else { return };
-            if self.best.as_ref().is_none_or(|(best, _)| cost < *best) {
+            if self.promises(cost) {
                 self.best = Some((cost, stay.clone()));
             }
             return;
@@ -168,6 +196,12 @@ impl Search<'_> {
         stay.push(false);
         self.branch(stay, slack);
         stay.pop();
+    }
+
+    /// Cheaper than what is known.
+    fn promises(&self, cost: Cost) -> bool {
+        let beats = |(known, or_equal): (Cost, bool)| cost < known || or_equal && cost == known;
+        self.effort.beat.is_none_or(beats) && self.best.as_ref().is_none_or(|(best, _)| cost < *best)
     }
 
     /// Stayers whose plugs have to move: cables, ends.
@@ -199,12 +233,20 @@ impl Search<'_> {
         })
     }
 
-    /// No leaf below this branch is cheaper.
-    fn bound(&self, stay: &[bool]) -> Cost {
-        let released = stay.iter().filter(|s| !**s).count();
-        let all = released + self.spare.len() - stay.len();
+    /// No leaf below this branch is cheaper. Of the spares that are still to be decided on those go that find no room:
+    /// each frees two receptacles at most.
+    fn bound(&self, stay: &[bool], slack: &[usize]) -> Cost {
+        let open = self.spare.get(stay.len()..).unwrap_or_default();
+        let mut plugs = vec![0; slack.len()];
+        for end in open.iter().flat_map(|c| self.board.cables[*c]) {
+            plugs[end.0] += 1;
+        }
+        let excess: usize = plugs.iter().zip(slack).map(|(plugs, room): (&usize, _)| plugs.saturating_sub(*room)).sum();
+        let so_far = stay.iter().filter(|s| !**s).count();
+        let released = (so_far + excess.div_ceil(2)).max(self.spare.len() - self.most);
         let most = released.max(self.lacking.len());
         let (cables, ends) = self.tidied(stay);
+        let all = so_far + open.len();
         Cost {
             cables: most + cables,
             ends: 2 * most - all.min(self.lacking.len()) + ends,

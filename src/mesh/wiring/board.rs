@@ -231,8 +231,10 @@ fn thing(receptacle: &Receptacle) -> Option<String> {
 
 /// The live bridge of a receptacle.
 fn bridge(facts: &NodeFacts, receptacle: u32) -> Option<Bridge> {
-    let (Some(interface), Ok(interfaces)) = (interface_of(facts, receptacle), &facts.interfaces) else {
-        return Some(Bridge::Unseen);
+    let Ok(interfaces) = &facts.interfaces else { return Some(Bridge::Unseen) };
+    let Some(interface) = interface_of(facts, receptacle) else {
+        // Which interface it is cannot be told; without any bridge it is in none.
+        return interfaces.iter().any(|i| !i.members.is_empty()).then_some(Bridge::Unseen);
     };
     let of = interfaces.iter().find(|b| b.members.iter().any(|m| m == interface));
     of.map(|b| Bridge::Named(b.name.clone()))

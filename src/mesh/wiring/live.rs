@@ -1,11 +1,14 @@
 //! Which cables carry Ethernet frames between live bridges, and whether they form a cycle. macOS' bridge has no loop
 //! protection on these ports: a cycle is a broadcast storm (Apple TN3205).
+//!
+//! A cycle is *there* only when every bridge on it is seen; whether the next cable *may close* one is decided with
+//! receptacles counted as bridged whose bridge is not known.
 
 use std::collections::BTreeMap;
 
 use super::board::{Board, Bridge, End};
 
-/// One bridge of one node.
+/// A bridge of a node.
 type Corner<'a> = (usize, &'a Bridge);
 
 /// Groups of bridges that hang together.
@@ -24,8 +27,8 @@ impl<'a> Groups<'a> {
     }
 
     /// Adds a cable; false when it closes a cycle (and is not added).
-    pub(super) fn join(&mut self, board: &'a Board, cable: [End; 2]) -> bool {
-        let Some([one, other]) = bridged(board, cable) else { return true };
+    pub(super) fn join(&mut self, ends: Option<[Corner<'a>; 2]>) -> bool {
+        let Some([one, other]) = ends else { return true };
         let (one, other) = (self.root(one), self.root(other));
         if one == other {
             return false;
@@ -35,14 +38,22 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The bridges at both ends of a cable; none when an end is in none.
-pub(super) fn bridged(board: &Board, [a, b]: [End; 2]) -> Option<[Corner<'_>; 2]> {
-    let corner = |end: End| Some((end.0, board.stations[end.0].bridges.get(&end.1)?));
+/// The bridges that are seen at both ends of a cable.
+pub(super) fn seen(board: &Board, [a, b]: [End; 2]) -> Option<[Corner<'_>; 2]> {
+    let corner = |end: End| {
+        let bridge = board.stations[end.0].bridges.get(&end.1).filter(|b| **b != Bridge::Unseen)?;
+        Some((end.0, bridge))
+    };
     Some([corner(a)?, corner(b)?])
 }
 
-/// Cables that close a cycle, when they are plugged in this order.
-pub(super) fn closing(board: &Board, cables: impl IntoIterator<Item = [End; 2]>) -> Vec<[End; 2]> {
-    let mut groups = Groups::default();
-    cables.into_iter().filter(|cable| !groups.join(board, *cable)).collect()
+/// The bridges at both ends of a cable, as far as is known. One that is not known may be any of its node's.
+pub(super) fn assumed(board: &Board, [a, b]: [End; 2]) -> Option<[Corner<'_>; 2]> {
+    let corner = |end: End| {
+        let bridges = &board.stations[end.0].bridges;
+        let own = bridges.get(&end.1)?;
+        // `Named` sorts before `Unseen`.
+        Some((end.0, if *own == Bridge::Unseen { bridges.values().min().unwrap_or(own) } else { own }))
+    };
+    Some([corner(a)?, corner(b)?])
 }

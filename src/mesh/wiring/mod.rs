@@ -11,7 +11,7 @@ pub mod live;
 pub mod order;
 pub mod place;
 
-pub use assign::{Choice, Cost, Job};
+pub use assign::{Choice, Cost, Effort, Job};
 pub use board::{Board, Bridge, End, Station, Unknown};
 pub use demand::{Demand, Impossible, Pair, Short, Topology};
 pub use order::{Plugs, Step};
@@ -110,31 +110,32 @@ pub fn ring(board: &Board) -> Result<WiringPlan, Impossible> {
     } else {
         orders.extend(super::ring::cycle(n, &joined));
     }
+    // Each pair without a good cable touches one at least: the most promising circles first.
+    let least = |order: &Vec<usize>| {
+        let pairs = Demand::ring(order.clone()).pairs;
+        pairs.iter().filter(|(a, b)| !joined(*a, *b)).count()
+    };
+    orders.sort_by_cached_key(least);
     let mut best: Option<(Demand, Choice)> = None;
+    let mut effort = Effort::default();
     for order in orders {
-        let demand = Demand::ring(order);
-        // Each pair without a good cable touches one at least.
-        let least = demand.pairs.iter().filter(|(a, b)| !joined(*a, *b)).count();
-        if best.as_ref().is_some_and(|(_, choice)| choice.cost.cables < least) {
-            continue;
+        if let Some((known, choice)) = &best {
+            effort.beat(choice.cost, order < known.order);
         }
-        let choice = assign::choose(board, &demand, &place::room(board, &demand).0);
-        if best.as_ref().is_none_or(|(_, known)| choice.cost < known.cost) {
+        let demand = Demand::ring(order);
+        if let Some(choice) = assign::choose(board, &demand, &place::room(board, &demand).0, &mut effort) {
             best = Some((demand, choice));
         }
     }
-    let (demand, mut choice) = best.unwrap_or_else(|| {
-        let demand = Demand::ring((0..n).collect());
-        let choice = assign::choose(board, &demand, &place::room(board, &demand).0);
-        (demand, choice)
-    });
-    choice.proven &= n <= ALL_RINGS || choice.cost.cables == 0;
+    let Some((demand, mut choice)) = best else { return Ok(plan(board, Demand::ring((0..n).collect()))) };
+    choice.proven = effort.sufficed() && n <= ALL_RINGS || choice.cost.cables == 0;
     Ok(finish(board, demand, choice))
 }
 
 fn plan(board: &Board, demand: Demand) -> WiringPlan {
-    let choice = assign::choose(board, &demand, &place::room(board, &demand).0);
-    finish(board, demand, choice)
+    let choice = assign::choose(board, &demand, &place::room(board, &demand).0, &mut Effort::default());
+    // Without anything to beat there is always a choice.
+    finish(board, demand, choice.unwrap_or_default())
 }
 
 fn finish(board: &Board, demand: Demand, choice: Choice) -> WiringPlan {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::board::{Board, End};
 use super::demand::pair;
-use super::live::{Groups, bridged, closing};
+use super::live::{Groups, assumed, seen};
 use super::place::{Displaced, Target};
 
 /// Receptacles of a cable's two plugs; none = the plug hangs.
@@ -83,7 +83,7 @@ impl Work {
         let mut groups = Groups::default();
         let mut cut = Vec::new();
         let board = self.board.clone();
-        let mut fits = |ends: Option<[End; 2]>| ends.is_none_or(|e| groups.join(&board, e));
+        let mut fits = |ends: Option<[End; 2]>| groups.join(ends.and_then(|e| seen(&board, e)));
         cut.extend(staying.into_iter().filter(|c| !fits(whole(self.plugs[*c]))));
         let docked: Vec<[End; 2]> = board.docked.iter().copied().filter(|d| !fits(Some(*d))).collect();
         cut.extend(moving.into_iter().filter(|c| !fits(whole(self.plugs[*c]))));
@@ -171,8 +171,11 @@ impl Work {
     /// Plugging a cable where it belongs closes no cycle; another one may be thought away.
     fn safe(&self, cable: usize, without: Option<usize>) -> bool {
         let others = (0..self.plugs.len()).filter(|c| *c != cable && Some(*c) != without);
-        let others = others.filter_map(|c| whole(self.plugs[c])).chain(self.board.docked.iter().copied());
-        closing(&self.board, others.chain(whole(self.goal[cable]))).is_empty()
+        let mut groups = Groups::default();
+        for other in others.filter_map(|c| whole(self.plugs[c])).chain(self.board.docked.iter().copied()) {
+            groups.join(assumed(&self.board, other));
+        }
+        groups.join(whole(self.goal[cable]).and_then(|ends| assumed(&self.board, ends)))
     }
 
     /// Which of the cables that may be plugged is next: one that nothing is unplugged for; under bridges along paths
@@ -180,7 +183,7 @@ impl Work {
     fn preference(&self, cable: usize) -> (bool, usize, (usize, usize), usize) {
         let ends = whole(self.goal[cable]).unwrap_or_default();
         let of = pair(ends[0].0, ends[1].0);
-        let path = match bridged(&self.board, ends) {
+        let path = match assumed(&self.board, ends) {
             Some(_) => (of.0 + of.1) % self.board.stations.len().max(1) / 2,
             None => 0,
         };

@@ -51,6 +51,20 @@ fn receptacles_cables_and_bridges_come_from_the_facts() {
 }
 
 #[test]
+fn ports_of_another_name_are_in_no_bridge_when_there_is_none() {
+    let mut rack = Rack::meshed(2);
+    for node in ["studio-1", "studio-2"] {
+        for port in rack.facts(node).hardware_ports.as_mut().expect("ports") {
+            port.name = port.name.replace("Thunderbolt", "Anschluss");
+        }
+    }
+    assert!(board(&rack).expect("known").stations.iter().all(|s| s.bridges.is_empty()));
+    rack.facts("studio-1").interfaces.as_mut().expect("interfaces")[0].members = vec!["en8".to_owned()];
+    let bridges: Vec<usize> = board(&rack).expect("known").stations.iter().map(|s| s.bridges.len()).collect();
+    assert_eq!(bridges, [6, 0]);
+}
+
+#[test]
 fn a_dock_between_two_macs_is_no_cable_of_the_wiring() {
     let mut rack = Rack::studios(2);
     rack.cable("studio-1", 3, "studio-2", 5);

@@ -2,13 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use macluster::mesh::wiring::{Board, End, Plugs, Step, WiringPlan};
+use macluster::mesh::wiring::{Board, Bridge, End, Plugs, Step, WiringPlan};
+
+/// Independent cycles that there may be, with every bridge that is not known taken for one with all of its Mac's.
+fn cycles(board: &Board, out: &BTreeSet<End>, cables: &[[End; 2]]) -> usize {
+    let bridged = |end: &End| board.stations[end.0].bridges.contains_key(&end.1) && !out.contains(end);
+    let mut group: Vec<usize> = (0..board.stations.len()).collect();
+    let mut cycles = 0;
+    for [a, b] in cables.iter().filter(|c| c.iter().all(bridged)) {
+        let (one, other) = (group[a.0], group[b.0]);
+        cycles += usize::from(one == other);
+        for g in &mut group {
+            *g = if *g == other { one } else { *g };
+        }
+    }
+    cycles
+}
 
 /// Some cables whose bridges form a cycle are left when those that end in a bridge with no other cable are taken away,
 /// again and again.
 fn storms(board: &Board, out: &BTreeSet<End>, cables: &[[End; 2]]) -> bool {
     let corner = |end: End| {
-        let bridge = board.stations[end.0].bridges.get(&end.1).filter(|_| !out.contains(&end))?;
+        let bridge =
+            board.stations[end.0].bridges.get(&end.1).filter(|b| **b != Bridge::Unseen && !out.contains(&end))?;
         Some((end.0, bridge))
     };
     let mut left: Vec<_> = cables.iter().filter_map(|[a, b]| Some([corner(*a)?, corner(*b)?])).collect();
@@ -45,6 +61,7 @@ pub fn check(board: &Board, plan: &WiringPlan) {
     let storm = storms(board, &out, &live(&plugs, &docked));
     assert!(storm || stops == 0, "no storm to stop: {:?}", plan.steps);
     assert!(!storm || first > 0, "a storm that nobody stops");
+    let mut possible = cycles(board, &out, &live(&plugs, &docked));
     for (i, step) in plan.steps.iter().enumerate() {
         match step {
             Step::Cable { cable, before, after, .. } => {
@@ -68,6 +85,9 @@ pub fn check(board: &Board, plan: &WiringPlan) {
                 out.extend(links.flatten());
             }
         }
+        let now = cycles(board, &out, &live(&plugs, &docked));
+        assert!(now <= possible, "step {i} of {:?} may close a cycle", plan.steps);
+        possible = now;
         if i + 1 >= first.max(1) || !storm {
             assert!(!storms(board, &out, &live(&plugs, &docked)), "step {i} of {:?} leaves a storm", plan.steps);
         }
