@@ -100,13 +100,13 @@ pub fn choose(board: &Board, demand: &Demand, room: &[usize], effort: &mut Effor
     spare.sort_by_key(|c| (kind(board, *c), irregular(board, demand, joins(board, *c), *c), *c));
     let slack: Vec<usize> = (0..room.len()).map(|n| room[n].saturating_sub(demand.degree(n))).collect();
     let (l, s) = (lacking.len(), spare.len());
-    let beat = effort.beat;
+    let limited = effort.beat.is_some();
     let mut search = Search { board, lacking: &lacking, spare: &spare, best: None, effort, most: s.saturating_sub(l) };
     search.branch(&mut vec![], &mut slack.clone());
     let (best, proven) = (search.best.take(), search.effort.sufficed());
     let (cost, stay) = match best {
         Some(best) => best,
-        None if beat.is_some() => return None,
+        None if limited => return None,
         // Releasing every spare is always possible.
         None => (Cost { cables: s.max(l), ends: 2 * s.max(l), new: l.saturating_sub(s) }, vec![false; s]),
     };
