@@ -257,7 +257,7 @@ fn a_ring_follows_the_cables_before_the_inventory() {
 #[test]
 fn large_racks_are_planned_in_time() {
     // Eight Macs with every receptacle cabled at random, and more.
-    for (nodes, step) in [(8, 7), (8, 11), (12, 5), (64, 5)] {
+    for (nodes, step) in [(8, 7), (8, 11), (12, 5), (20, 5)] {
         let mut board = studios(nodes);
         let mut ends: Vec<End> = (0..nodes).flat_map(|n| (1..=6).map(move |r| (n, r))).collect();
         while ends.len() > 1 {
