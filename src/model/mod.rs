@@ -7,6 +7,7 @@ pub mod hardware;
 pub mod inventory;
 pub mod name;
 pub mod network_facts;
+pub mod panel;
 pub mod snapshot;
 
 pub use command::{Access, Cmd, Output, Stdin};

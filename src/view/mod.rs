@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod cabling;
 pub mod checklist;
 pub mod deploy;
+pub mod diagram;
 pub mod doctor;
 pub mod plan;
 pub mod printer;

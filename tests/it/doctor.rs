@@ -203,6 +203,15 @@ async fn a_snapshot_tells_the_same_as_the_rack() {
     let again = macluster(dir.path(), &["cabling", "-o", "json", "--from", &file]).expect(0).json();
     assert_eq!(cabled["links"], again["links"]);
     assert_eq!(again["links"].as_array().expect("links").len(), 3);
+    let drawn = macluster(dir.path(), &["cabling", "diagram", "-o", "svg", "--from", &file]).expect(0).stdout;
+    assert!(drawn.starts_with("<svg ") && drawn.contains("cable 3: studio-2 receptacle 3"), "{drawn}");
+    let out = dir.path().join("rack.html").display().to_string();
+    let ran = macluster(dir.path(), &["cabling", "diagram", "-o", "html", "--from", &file, "--out", &out]).expect(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr), ("", format!("wrote {out}\n")));
+    assert!(std::fs::read_to_string(&out).expect("the page").ends_with("</html>\n"));
+    let nowhere = dir.path().join("no/such/folder.dot").display().to_string();
+    let ran = macluster(dir.path(), &["cabling", "diagram", "-o", "dot", "--from", &file, "--out", &nowhere]).expect(1);
+    assert!(ran.stderr.starts_with(&format!("error: cannot write {nowhere}: ")), "{}", ran.stderr);
     let one = macluster(dir.path(), &["doctor", "--from", &file, "--check", "cabling.speed", "-o", "json"]).expect(4);
     assert_eq!(one.json()["findings"].as_array().expect("findings").len(), 3);
     macluster(dir.path(), &["doctor", "--from", &file, "--check", "mesh,host.macos-min"]).expect(0);

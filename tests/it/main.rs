@@ -11,6 +11,7 @@ mod checks;
 mod collect;
 mod demo;
 mod deploy;
+mod diagram;
 mod docs;
 mod doctor;
 mod floors;

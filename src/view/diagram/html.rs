@@ -1,0 +1,66 @@
+//! A page to print: the picture on one sheet, the table of cables on the next.
+
+use std::fmt::Write;
+
+use super::Diagram;
+use super::color::color;
+use super::layout::table::{columns, signs};
+use super::svg::{escape, svg};
+
+/// Paper and type; nothing is loaded from anywhere.
+const STYLE: &str = "\
+@page { size: A4 portrait; margin: 12mm; }
+body { font: 13px/1.4 -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; margin: 2em; color: #000; }
+svg { display: block; max-width: 100%; height: auto; }
+table { border-collapse: collapse; margin-top: 1em; }
+th, td { text-align: left; padding: 4px 10px; border-bottom: 1px solid #ccc; vertical-align: top; }
+td.cable { font-weight: bold; border-left: 6px solid; }
+@media print {
+  body { margin: 0; }
+  svg { max-height: 255mm; margin: 0 auto; }
+  .cables { break-before: page; }
+  tr { break-inside: avoid; }
+}
+";
+
+/// The page.
+#[must_use]
+pub fn html(diagram: &Diagram) -> String {
+    let title = escape(&diagram.title);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n{}",
+        svg(diagram, false)
+    );
+    let _ = writeln!(out, "<section class=\"cables\">\n<h1>{title}: cables</h1>\n<p>{}</p>", escape(&diagram.subtitle));
+    if diagram.cables.is_empty() {
+        out.push_str("<p>No cables are drawn.</p>\n");
+    } else {
+        out.push_str("<table>\n<thead><tr><th>cable</th><th>from</th><th>to</th><th>network</th><th>Gb/s</th><th>state</th></tr></thead>\n<tbody>\n");
+        for (index, cable) in diagram.cables.iter().enumerate() {
+            let _ = write!(
+                out,
+                "<tr><td class=\"cable\" style=\"border-color: {}\">{}</td>",
+                color(index),
+                escape(&cable.label)
+            );
+            for text in columns(diagram, cable) {
+                let _ = write!(out, "<td>{}</td>", escape(&text));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n</table>\n");
+    }
+    for (class, texts) in [("remarks", diagram.remarks.clone()), ("signs", signs(diagram))] {
+        if texts.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "<ul class=\"{class}\">");
+        for text in texts {
+            let _ = writeln!(out, "<li>{}</li>", escape(&text));
+        }
+        out.push_str("</ul>\n");
+    }
+    out.push_str("</section>\n</body>\n</html>\n");
+    out
+}
