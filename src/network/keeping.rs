@@ -146,13 +146,16 @@ fn daemon(
         let (before, after) = ("running".to_owned(), "stopped until the links are set".to_owned());
         keeping.first.push(subject(ForEach::RunningLinksDaemon, LINKS_JOB, before, after, vars.clone()));
     }
-    let links = |n: usize| format!("keeps {n} link{}", if n == 1 { "" } else { "s" });
+    let links = |config: &LinksConfig| {
+        let names: Vec<&str> = config.links.iter().map(|l| l.interface.as_str()).collect();
+        if names.is_empty() { "keeps no link".to_owned() } else { format!("keeps {}", names.join(", ")) }
+    };
     let before = match configured {
         None => NOTHING.to_owned(),
-        Some(config) if idle => format!("not running, {}", links(config.links.len())),
-        Some(config) => links(config.links.len()),
+        Some(config) if idle => format!("not running, {}", links(config)),
+        Some(config) => links(config),
     };
-    let after = format!("{} across restarts", links(keeping.config.links.len()));
+    let after = format!("{} across restarts", links(&keeping.config));
     let mut last = subject(ForEach::LinksDaemon, LINKS_JOB, before, after, vars);
     last.texts.insert("write-links-script".to_owned(), request.scripts.links.text.clone().into_bytes());
     last.texts.insert("write-links-config".to_owned(), links_conf(&keeping.config).into_bytes());

@@ -104,6 +104,11 @@ fn changes(out: &mut String, plan: &NetworkPlan, inventory: &Inventory, printer:
         for change in of_node {
             let Change { interface, before, after, .. } = change;
             let _ = writeln!(out, "    {} {interface}: {before} → {after}", symbol(printer, change.symbol));
+            // What runs on an interface is short and matters most; files and jobs are many lines that say little.
+            if change.commands.len() > 3 && !verbose {
+                let _ = writeln!(out, "        {} commands, shown with -v", change.commands.len());
+                continue;
+            }
             for cmd in &change.commands {
                 let _ = writeln!(out, "        {}", cmd.display());
             }

@@ -22,6 +22,7 @@ mod known_hosts;
 mod mesh;
 mod netrack;
 mod network;
+mod network_deadman;
 mod network_live;
 mod parse;
 mod playbooks;

@@ -2,9 +2,10 @@
 
 use macluster::mesh::LinkGraph;
 use macluster::model::facts::{Interface, RdmaSwitch};
-use macluster::network::{NetworkPlan, plan};
+use macluster::model::network_facts::{Job, LINKS_JOB};
+use macluster::network::{NetworkPlan, PlanOptions, PlanRequest, plan};
 use macluster::phase::network::examine;
-use macluster::playbook::Playbooks;
+use macluster::playbook::{Playbooks, Templates};
 use macluster::view::{Printer, plan as view};
 
 use crate::support::rack::Rack;
@@ -12,8 +13,15 @@ use crate::support::rack::Rack;
 const PLAIN: Printer = Printer { color: false, progress: false, width: 100 };
 
 fn planned(rack: &Rack) -> NetworkPlan {
-    let graph = LinkGraph::build(&rack.snapshot);
-    plan(&rack.inventory, &rack.snapshot, &graph, &Playbooks::load(None).expect("playbooks")).expect("a plan")
+    let request = PlanRequest {
+        inventory: &rack.inventory,
+        snapshot: &rack.snapshot,
+        graph: &LinkGraph::build(&rack.snapshot),
+        playbooks: &Playbooks::load(None).expect("playbooks"),
+        scripts: &Templates::load(None).expect("templates").scripts().expect("scripts"),
+        options: PlanOptions::default(),
+    };
+    plan(&request).expect("a plan")
 }
 
 fn human(rack: &Rack) -> String {
@@ -45,13 +53,29 @@ fn a_stock_rack_is_planned_to_the_character() {
     insta::assert_snapshot!("network_plan_stock", human(&rack));
     let plan = planned(&rack);
     let json = serde_json::to_string_pretty(&view::json(&plan, &rack.inventory)).expect("JSON");
-    insta::assert_snapshot!("network_plan_stock_json", json.replace(&plan.fingerprint, "FINGERPRINT"));
+    insta::assert_snapshot!("network_plan_stock_json", json.replace(&plan.fingerprint(), "FINGERPRINT"));
     insta::assert_snapshot!("network_plan_stock_verbose", view::human(&plan, &rack.inventory, PLAIN, true));
+}
+
+/// With the links daemons that keep what is planned.
+fn kept(mut rack: Rack) -> Rack {
+    for (node, config) in planned(&rack).kept {
+        let network = &mut rack.facts(node.as_str()).network;
+        network.configured = Ok(Some(config));
+        network.jobs = Ok(vec![Job {
+            label: LINKS_JOB.to_owned(),
+            pid: Some(7),
+            state: "running".to_owned(),
+            last_exit: None,
+            path: None,
+        }]);
+    }
+    rack
 }
 
 #[test]
 fn nothing_to_do_is_said_so() {
-    insta::assert_snapshot!("network_plan_empty", human(&Rack::meshed(2)));
+    insta::assert_snapshot!("network_plan_empty", human(&kept(Rack::meshed(2))));
     insta::assert_snapshot!("network_plan_no_cables", human(&Rack::studios(2)));
 }
 

@@ -20,7 +20,7 @@ async fn run(rack: &RunningRack, args: &[&str]) -> Ran {
     tokio::task::spawn_blocking(work).await.expect("the command runs")
 }
 
-const APPLY: &[&str] = &["network", "apply", "--no-deadman", "--yes"];
+const APPLY: &[&str] = &["network", "apply", "--yes"];
 const PENDING: &[&str] = &["network", "plan", "--detailed-exitcode"];
 
 /// Every node's state but what moves by itself.
@@ -59,16 +59,10 @@ async fn a_stock_rack_is_linked_and_a_second_plan_is_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn apply_refuses_without_the_words() {
+async fn nobody_to_ask_means_nothing_is_applied() {
     let rack = rack().nodes(2).start().await.expect("a rack");
     let before = states(&rack);
-    let ran = run(&rack, &["network", "apply", "--yes"]).await.expect(2);
-    insta::assert_snapshot!(ran.stderr, @r"
-    error: refused: this version has no timer on the nodes that would take the changes back if a node were cut off
-    hint: `macluster network plan` shows the changes; none touches what carries SSH, and a restart undoes all
-    hint: `macluster network apply --no-deadman` applies them without that timer
-    ");
-    let ran = run(&rack, &["network", "apply", "--no-deadman"]).await.expect(2);
+    let ran = run(&rack, &["network", "apply"]).await.expect(2);
     assert!(
         ran.stderr
             .ends_with("error: not applied: there is no terminal to ask at\nhint: --yes applies without asking\n")
@@ -98,7 +92,7 @@ async fn moving_a_cable_keeps_the_addresses() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_cables_between_two_macs_are_two_networks() {
     let rack = rack().nodes(2).fault(Fault::DuplicateCable).start().await.expect("a rack");
-    let json = run(&rack, &["network", "apply", "--no-deadman", "--yes", "-o", "json"]).await.expect(0).json();
+    let json = run(&rack, &["network", "apply", "--yes", "-o", "json"]).await.expect(0).json();
     let links = json["plan"]["links"].as_array().expect("links");
     let networks: Vec<_> = links.iter().map(|l| (l["network"].as_str(), l["rail"].as_u64())).collect();
     assert_eq!(networks, [(Some("10.254.0.0/30"), Some(0)), (Some("10.254.255.252/30"), Some(1))]);
@@ -134,11 +128,20 @@ async fn the_others_are_served_when_one_does_not_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_at_the_wrong_gid_index_is_a_failure() {
+async fn an_address_at_the_wrong_gid_index_is_set_again_and_then_taken_back() {
     let rack = rack().nodes(2).fault(Fault::NoGid).start().await.expect("a rack");
-    let ran = run(&rack, APPLY).await.expect(4);
-    assert!(ran.stdout.contains("GID[1] of rdma_en3 is fe80::"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("not ::ffff:10.254.0."), "{}", ran.stdout);
+    let before = states(&rack);
+    let ran = run(&rack, APPLY).await.expect(6);
+    assert!(ran.stderr.contains("studio-2: en3: its address is not at index 1 of the GID table: setting it again"));
+    assert!(
+        ran.stdout.contains("fail: studio-2 (slot 2): studio-2 en3: GID[1] of rdma_en3 is fe80::"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("the node has taken its changes back; it is as before"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("pass: studio-1 (slot 1): 3 changes, confirmed"), "{}", ran.stdout);
+    assert_ne!(states(&rack)[0], before[0], "the other node stands");
+    assert_eq!(sorted(&rack, 1), (["en2", "en3", "en4", "en5", "en6", "en7"].map(str::to_owned).to_vec(), 0));
     done(rack).await;
 }
 
@@ -194,7 +197,11 @@ async fn a_node_whose_sudo_wants_a_password_that_nobody_can_type_stays_as_it_is(
     let rack = rack().fault(Fault::SudoPassword).start().await.expect("a rack");
     let before = states(&rack);
     let ran = run(&rack, APPLY).await.expect(6);
-    assert!(ran.stdout.contains("nothing was changed on this node"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("fail: studio-3 (slot 3): nothing was changed: sudo: it needs a password"),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.stdout.contains("1 of 3 link networks are in place."), "{}", ran.stdout);
     assert_eq!(states(&rack)[2], before[2]);
     done(rack).await;
@@ -228,7 +235,7 @@ async fn a_session_on_the_bridge_is_refused_from_a_recording_too() {
         ran.stdout
     );
     assert!(ran.stdout.ends_with("Nothing is planned until the failures above are resolved.\n"), "{}", ran.stdout);
-    run(&rack, &["--from", "facts.json", "network", "apply", "--no-deadman", "--yes"]).await.expect(2);
+    run(&rack, &["--from", "facts.json", "network", "apply", "--yes"]).await.expect(2);
     done(rack).await;
 }
 
@@ -272,7 +279,7 @@ fn at_a_terminal(dir: &Path, answer: &str, meanwhile: impl FnOnce()) -> (i32, St
     let ours = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
     let side = rustix::fs::open(name.as_c_str(), ours, rustix::fs::Mode::empty()).expect("opens");
     let mut child = crate::support::command(dir)
-        .args(["network", "apply", "--no-deadman"])
+        .args(["network", "apply"])
         .stdin(side.try_clone().expect("a copy"))
         .stderr(side)
         .stdout(std::process::Stdio::null())
@@ -317,7 +324,8 @@ async fn only_the_word_yes_applies_and_only_what_was_shown() {
     assert_eq!(no.0, 130, "{}", no.1);
     assert!(no.1.contains("error: not applied"), "{}", no.1);
     assert_eq!(stale.0, 8, "{}", stale.1);
-    assert!(stale.1.contains("the rack has changed since the plan was shown"), "{}", stale.1);
+    assert!(stale.1.contains("the rack has moved since the plan was shown"), "{}", stale.1);
+    assert!(stale.1.contains("studio-1: interface en3 up → interface en3 up, 169.254.7.7/16"), "{}", stale.1);
     assert_eq!(yes.0, 0, "{}", yes.1);
     assert_ne!(states(&rack), before);
     run(&rack, PENDING).await.expect(0);

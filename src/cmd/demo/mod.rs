@@ -79,7 +79,7 @@ async fn story(opts: &Opts, app: &App, scratch: &Path, slot: &Slot) -> Outcome {
         "Each cable needs a network of its own. First the plan, then the change, then the proof that nothing is left.",
     );
     shell.run(&["network", "plan"], &[Exit::Ok]).await?;
-    shell.run(&["network", "apply", "--yes", "--no-deadman"], &[Exit::Ok]).await?;
+    shell.run(&["network", "apply", "--yes"], &[Exit::Ok]).await?;
     shell.run(&["network", "plan", "--detailed-exitcode"], &[Exit::Ok]).await?;
     shell.say("What only a person at the machine could do.");
     shell.run(&["checklist"], &[Exit::Ok]).await?;

@@ -36,7 +36,7 @@ pub(super) fn write(path: &Path, plan: &NetworkPlan, inventory: &Inventory) -> R
     if let Some(object) = value.as_object_mut() {
         object.insert("kind".to_owned(), json!(KIND));
         object.insert("schema_version".to_owned(), json!(VERSION));
-        object.insert("made_at".to_owned(), json!(Timestamp::now()));
+        object.insert("made_at".to_owned(), json!(Timestamp::now().round(jiff::Unit::Second).unwrap_or_default()));
         object.insert("macluster".to_owned(), json!(env!("CARGO_PKG_VERSION")));
         object.insert("basis".to_owned(), json!(plan.basis));
     }

@@ -316,14 +316,14 @@ fn the_links_daemon_is_planned_kept_and_started_again() {
     let daemon: Vec<_> = plan.changes.iter().filter(|c| c.interface == "com.macluster.links").collect();
     assert_eq!(daemon.len(), 2);
     assert_eq!((daemon[0].symbol, daemon[0].before.as_str()), (Symbol::Add, "nothing"));
-    assert_eq!(daemon[0].after, "keeps 1 link across restarts");
+    assert_eq!(daemon[0].after, "keeps en3 across restarts");
     assert!(daemon[0].commands.iter().any(|c| c.display().contains("launchctl bootstrap")));
     rack.apply();
     assert!(rack.plan().changes.is_empty());
     // A job that is gone, and a list that is another, are changes of their own.
     rack.facts(1).network.jobs = Ok(vec![]);
     let plan = rack.plan();
-    assert_eq!(plan.changes.iter().map(|c| c.before.as_str()).collect::<Vec<_>>(), ["not running, keeps 1 link"]);
+    assert_eq!(plan.changes.iter().map(|c| c.before.as_str()).collect::<Vec<_>>(), ["not running, keeps en3"]);
     rack.apply();
     if let Ok(Some(config)) = &mut rack.facts(1).network.configured {
         config.script = Some("older".to_owned());

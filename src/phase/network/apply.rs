@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::change::{change, record};
 use super::deadman::{self, Armed, Back};
-use super::lock::{self, Operator};
+use super::lock::{self, NotTaken, Operator};
 use super::prove::{Prover, prove};
 use super::steps::NetNode;
 use super::verify::Verified;
@@ -127,8 +127,8 @@ pub async fn apply(
         }
     }
     a.events.emit(Event::PhaseStarted { id: "lock", title: "Take the lock of every node".to_owned() });
-    let locked = lock_all(a, &works).await;
-    a.events.emit(Event::PhaseDone { id: "lock", ok: locked.is_ok() });
+    let locked = lock_all(a, &mut works).await;
+    a.events.emit(Event::PhaseDone { id: "lock", ok: locked.is_ok() && works.iter().all(|w| w.fate.is_none()) });
     locked.map_err(ApplyError::Locked)?;
     each(a, &mut works, "arm", "Record what is there and arm the dead-man", |w| Box::pin(prepare(a, w))).await;
     each(a, &mut works, "change", "Set up the link networks", |w| Box::pin(work(a, w))).await;
@@ -154,7 +154,7 @@ pub async fn apply(
 /// Why nothing was applied anywhere.
 #[derive(Debug)]
 pub enum ApplyError {
-    /// Nodes that somebody else works on, or whose lock cannot be had.
+    /// Nodes that somebody else works on.
     Locked(Vec<(NodeName, String)>),
     /// The playbook cannot be used.
     Playbook(PlaybookError),
@@ -170,21 +170,24 @@ fn alive<'a, 'w>(works: &'a [Work<'w>]) -> impl Iterator<Item = &'a Work<'w>> {
     works.iter().filter(|w| w.fate.is_none())
 }
 
-/// All locks or none.
-async fn lock_all(a: &Applying<'_>, works: &[Work<'_>]) -> Result<(), Vec<(NodeName, String)>> {
+/// Somebody who works on one node works on the rack: then no lock is kept. A node that cannot be told to take a lock is
+/// left out and holds nobody up.
+async fn lock_all(a: &Applying<'_>, works: &mut [Work<'_>]) -> Result<(), Vec<(NodeName, String)>> {
     let taken = join_all(works.iter().map(|w| lock::take(&w.node, a.operator, a.window))).await;
-    let mut refused: Vec<(NodeName, String)> = Vec::new();
-    for (work, taken) in works.iter().zip(&taken) {
-        if let Err(why) = taken {
-            refused.push((work.node.name.clone(), why.clone()));
+    let mut held: Vec<(NodeName, String)> = Vec::new();
+    for (work, taken) in works.iter_mut().zip(taken) {
+        match taken {
+            Ok(()) => {}
+            Err(NotTaken::Held(why)) => held.push((work.node.name.clone(), why)),
+            Err(NotTaken::Failed(why)) => work.fate = Some(Fate::Untouched(why)),
         }
     }
-    if refused.is_empty() {
+    if held.is_empty() {
         return Ok(());
     }
-    let own = works.iter().zip(taken).filter(|(_, t)| t.is_ok());
-    join_all(own.map(|(w, _)| w.node.run("unlock"))).await;
-    Err(refused)
+    let own = works.iter().filter(|w| w.fate.is_none() && !held.iter().any(|(n, _)| *n == w.node.name));
+    join_all(own.map(|w| w.node.run("unlock"))).await;
+    Err(held)
 }
 
 /// Does a phase on all nodes that are still at work.

@@ -51,11 +51,31 @@ impl Operator {
     }
 }
 
+/// Why a lock was not taken, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// Somebody else works on this node.
+    Held(String),
+    /// The node does not do as it is told.
+    Failed(String),
+}
+
+impl From<String> for NotTaken {
+    fn from(why: String) -> Self {
+        NotTaken::Failed(why)
+    }
+}
+
+impl From<NotTaken> for String {
+    fn from(not: NotTaken) -> Self {
+        match not {
+            NotTaken::Held(why) | NotTaken::Failed(why) => why,
+        }
+    }
+}
+
 /// Takes the lock. A stale one is taken over and told.
-///
-/// # Errors
-/// Somebody else works on this node, or the node does not do as it is told: in words.
-pub(super) async fn take(node: &NetNode, operator: &Operator, window: Duration) -> Result<(), String> {
+pub(super) async fn take(node: &NetNode, operator: &Operator, window: Duration) -> Result<(), NotTaken> {
     let words = |e: StepError| e.to_string();
     node.run("make-folders").await.map_err(words)?;
     let mut tries = 0;
@@ -64,7 +84,7 @@ pub(super) async fn take(node: &NetNode, operator: &Operator, window: Duration) 
             || !matches!(e, StepError::Ended { .. })
             || !node.state().await.map_err(words)?.contains(&"lock".to_owned())
         {
-            return Err(e.to_string());
+            return Err(e.to_string().into());
         }
         let now = clock(node).await?;
         let read = node.answer("ask-lock", &[]).await.map_err(words)?;
@@ -72,7 +92,10 @@ pub(super) async fn take(node: &NetNode, operator: &Operator, window: Duration) 
             Ok(owner) if operator.buried(&owner) || owner.until < now => {
                 node.say(format!("the lock of {owner} is stale: its owner is gone; it is taken over"));
             }
-            Ok(_) => return none_lives(node, operator).await.and(Err("its lock cannot be taken".to_owned())),
+            Ok(_) => {
+                none_lives(node, operator).await.map_err(NotTaken::Held)?;
+                return Err(NotTaken::Failed("its lock cannot be taken".to_owned()));
+            }
             Err(_) if tries < UNSIGNED_TRIES => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;
@@ -82,7 +105,7 @@ pub(super) async fn take(node: &NetNode, operator: &Operator, window: Duration) 
         }
         node.run("unlock").await.map_err(words)?;
     }
-    sign(node, operator, window).await
+    Ok(sign(node, operator, window).await?)
 }
 
 /// Whether nobody who lives holds the lock.

@@ -14,7 +14,7 @@ use crate::collect::collect;
 use crate::event::{Event, Events};
 use crate::mesh::LinkGraph;
 use crate::model::{Inventory, NodeName, Verdict};
-use crate::network::{LinkNetwork, NetworkEnd, PlanOptions, PlanRequest, plan};
+use crate::network::{LinkNetwork, NetworkEnd, PlanOptions, PlanRequest, ProblemKind, plan};
 use crate::playbook::{PlaybookError, Playbooks, Scripts};
 use crate::remote::{Fleet, SharedRemote};
 
@@ -62,7 +62,9 @@ pub(super) async fn prove(
     loop {
         // Who has gone back meanwhile shows in the facts.
         join_all(at_work.iter().map(|(node, armed)| deadman::beat(node, armed))).await;
-        let verified = look(prover, fleet, &connected).await?;
+        let mut verified = look(prover, fleet, &connected).await?;
+        // The change that waits for its confirmation is this one.
+        verified.problems.retain(|p| p.kind != ProblemKind::Unconfirmed);
         let waited_for = |node: &NodeName| !prover.given_up.contains(node);
         let worth_waiting = verified
             .links
