@@ -120,12 +120,14 @@ impl Record {
         for line in older.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
-                ["boot", boot] => self.boot = (*boot).to_owned(),
+                ["boot", boot] => (*boot).clone_into(&mut self.boot),
                 ["links", links] => self.links = *links == "yes",
                 ["interface", name, ..] => interfaces.push(((*name).to_owned(), vec![line.trim().to_owned()])),
                 ["address", name, ..] => {
                     let of = interfaces.iter_mut().find(|(n, _)| n == name);
-                    of.into_iter().for_each(|(_, lines)| lines.push(line.trim().to_owned()));
+                    if let Some((_, lines)) = of {
+                        lines.push(line.trim().to_owned());
+                    }
                 }
                 ["foreign", label] if !self.foreign.iter().any(|l| l == label) => {
                     self.foreign.push((*label).to_owned());
@@ -148,10 +150,10 @@ impl Record {
     pub fn text(&self) -> String {
         let links = if self.links { "yes" } else { "no" };
         let mut text = format!("# macluster record 1\nboot {}\nlinks {links}\n", self.boot);
-        let lines = self.interfaces.iter().flat_map(|(_, lines)| lines.iter().cloned());
+        let of_interfaces = self.interfaces.iter().flat_map(|(_, lines)| lines.iter().cloned());
         let foreign = self.foreign.iter().map(|label| format!("foreign {label}"));
         let entries = self.entries.iter().map(|bridge| format!("entry {bridge}"));
-        for line in lines.chain(foreign).chain(entries) {
+        for line in of_interfaces.chain(foreign).chain(entries) {
             text.push_str(&line);
             text.push('\n');
         }

@@ -109,8 +109,8 @@ async fn a_desk_that_dies_leaves_no_node_half_done() {
     assert!(ran.stdout.contains("studio-1 (slot 1): a change waits for its confirmation"), "{}", ran.stdout);
     let reverted = |node: usize| rack.nodes[node].node.root.join(NETWORK).join("reverted").exists();
     until("both have gone back", Duration::from_secs(60), || reverted(0) && reverted(1)).await;
-    for node in 0..2 {
-        let (then, now) = (&before[node], state(&rack, node));
+    for (node, then) in before.iter().enumerate() {
+        let now = state(&rack, node);
         assert_eq!(then.lines().next(), now.lines().next(), "interfaces and bridge are as before");
         assert_eq!(then.lines().last(), now.lines().last(), "no job is left");
     }
@@ -160,8 +160,8 @@ async fn an_interrupt_takes_everything_back_before_it_ends() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted: the nodes take their changes back"), "{said}");
-    for node in 0..2 {
-        let (then, now) = (&before[node], state(&rack, node));
+    for (node, then) in before.iter().enumerate() {
+        let now = state(&rack, node);
         assert_eq!(then.lines().next(), now.lines().next(), "interfaces and bridge are as before");
         assert_eq!(then.lines().last(), now.lines().last(), "no job is left");
     }

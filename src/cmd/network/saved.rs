@@ -1,5 +1,6 @@
 //! A plan in a file: what it rests on goes with it, so that a rack that has moved since is found out.
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -95,11 +96,13 @@ pub(super) fn moved(all: &[Moved]) -> String {
             (Some(before), None) => format!("no longer: {before}"),
             (None, now) => format!("new: {}", now.as_deref().unwrap_or("nothing")),
         };
-        text.push_str(&format!("\n  {at}{}", printable(&line)));
+        let _ = write!(text, "\n  {at}{}", printable(&line));
     }
     match all.len() {
         0 => text.push_str("\n  what is planned from the same facts is another: this macluster may be another version"),
-        n if n > TOLD => text.push_str(&format!("\n  and {} more", n - TOLD)),
+        n if n > TOLD => {
+            let _ = write!(text, "\n  and {} more", n - TOLD);
+        }
         _ => {}
     }
     text

@@ -1,6 +1,7 @@
 //! What a plan rests on, in lines that a person can compare: a rack that has moved since is found out, and told how.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -133,10 +134,10 @@ fn told(facts: &NodeFacts) -> Vec<String> {
                     .collect();
                 let mut line = format!("interface {} {state}", i.name);
                 if !addresses.is_empty() {
-                    line.push_str(&format!(", {}", addresses.join(", ")));
+                    let _ = write!(line, ", {}", addresses.join(", "));
                 }
                 if !i.members.is_empty() {
-                    line.push_str(&format!(", members {}", i.members.join(" ")));
+                    let _ = write!(line, ", members {}", i.members.join(" "));
                 }
                 lines.push(line);
             }

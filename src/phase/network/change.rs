@@ -28,8 +28,8 @@ pub(super) async fn record(
 ) -> Result<(), String> {
     let words = |e: crate::phase::runtime::StepError| e.to_string();
     let of_links = plan.links.iter().filter_map(|l| l.at(&node.name)).map(|(own, _)| own.interface.as_str());
-    let changed = changes.iter().filter(|c| c.of_interface()).map(|c| c.interface.as_str());
-    let interfaces: BTreeSet<&str> = of_links.chain(changed).collect();
+    let touched = changes.iter().filter(|c| c.of_interface()).map(|c| c.interface.as_str());
+    let interfaces: BTreeSet<&str> = of_links.chain(touched).collect();
     let mut before = Record::take(facts, &interfaces.into_iter().collect::<Vec<_>>());
     let named = |kind| changes.iter().filter(move |c| c.for_each == kind).map(|c| c.interface.clone()).collect();
     before.foreign = named(ForEach::ForeignDaemon);

@@ -148,9 +148,8 @@ pub(super) enum Back {
 /// Lets the node go back now, and waits for it.
 pub(super) async fn give_back(node: &NetNode) -> Back {
     match node.run("fire").await {
-        Ok(_) => {}
-        // Gone already, or never armed: looked at below.
-        Err(StepError::Ended { .. }) => {}
+        // Ended: gone already, or never armed; looked at below.
+        Ok(_) | Err(StepError::Ended { .. }) => {}
         Err(e) => return Back::Unseen(e.to_string()),
     }
     wait_back(node, RESTORE).await
@@ -164,7 +163,7 @@ pub(super) async fn wait_back(node: &NetNode, limit: Duration) -> Back {
         match node.state().await {
             Ok(names) if names.iter().any(|n| n == "reverted") => {
                 let told = node.answer("ask-reverted", &[]).await.map(|o| o.text()).unwrap_or_default();
-                let lines = told.lines().filter(|l| l.contains("T") && l.contains(' ')).map(printable).collect();
+                let lines = told.lines().filter(|l| l.contains('T') && l.contains(' ')).map(printable).collect();
                 let _ = node.job("unload", DEADMAN_JOB).await;
                 return Back::Done(lines);
             }

@@ -30,7 +30,7 @@ impl Operator {
     pub fn here() -> Self {
         let user = ["USER", "LOGNAME"].into_iter().find_map(|v| std::env::var(v).ok()).filter(|u| !u.is_empty());
         let desk = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let clean = |text: &str| text.chars().filter(|c| c.is_ascii_graphic()).collect::<String>();
+        let clean = |text: &str| text.chars().filter(char::is_ascii_graphic).collect::<String>();
         let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
         Operator {
             by: format!("{}@{}", clean(&user), clean(&desk)),
