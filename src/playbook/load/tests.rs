@@ -85,7 +85,7 @@ fn files_replace_file_by_file_and_must_keep_the_steps() {
         message
     };
     assert!(refuse("nonsense.yaml", GOOD).contains("replaces no playbook; there are deploy.yaml, network.yaml"));
-    assert!(refuse("network.yaml", GOOD).contains("has no step `leave-bridge`, which macluster needs"));
+    assert!(refuse("network.yaml", GOOD).contains("has no step `make-folders`, which macluster needs"));
     assert!(refuse("notes.txt", "").contains("holds no *.yaml file"));
     let (_, built_in) = BUILT_IN.iter().find(|(name, _)| *name == "network").expect("built in");
     std::fs::write(dir.path().join("network.yaml"), built_in.replace("deletem", "removem")).expect("written");
