@@ -162,6 +162,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Init(opts) => cmd::init::run(opts, app).await,
         Command::Doctor(opts) => cmd::doctor::run(opts, app).await,
         Command::Cabling(opts) => cmd::cabling::run(opts, app).await,
+        Command::Hostfile(opts) => cmd::hostfile::run(opts, app).await,
         Command::Checklist(opts) => cmd::checklist::run(opts, app).await,
         Command::Snapshot(opts) => cmd::snapshot::run(opts, app).await,
         Command::Bundle(opts) => cmd::bundle::run(opts, app).await,

@@ -9,12 +9,14 @@
 //!
 //! `MLX_METAL_FAST_SYNCH` stays unset: it hangs GPUs (MLX's own documentation advises against it).
 
+mod hostfile;
 mod jaccl;
 mod management;
 mod planner;
 mod ring;
 mod types;
 
+pub use hostfile::hostfile;
 pub use management::management_address;
 pub use types::{Addresses, Rank, RankError, RankPlan, Request, Topology};
 
