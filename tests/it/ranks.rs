@@ -431,3 +431,37 @@ fn mlx_joins_a_permuted_ring_of_two_rails_over_link_addresses() {
     }
     assert_eq!(made.ranks[1].node, name("studio-3"), "the ring follows the cables, not the names");
 }
+
+/// The launcher gets the matrix that deploy writes, hosts in the same order, the coordinator at rank 0.
+#[test]
+fn the_hostfile_of_the_launcher_says_what_deploy_would_write() {
+    for (rack, backend, word) in
+        [(crooked_mesh(3), Backend::Jaccl, "jaccl"), (two_rails(), Backend::JacclRing, "jaccl-ring")]
+    {
+        let plan = make(&rack, &Wanted { backend, ..AUTO }).expect("a plan");
+        let file = macluster::mesh::ranks::hostfile(&plan, &rack.inventory).expect("a hostfile");
+        assert_eq!(file["backend"], word);
+        let matrix: Vec<Value> =
+            file["hosts"].as_array().expect("hosts").iter().map(|host| host["rdma"].clone()).collect();
+        assert_eq!(Value::from(matrix), plan.ranks[0].files[0].1);
+        let coordinator = &plan.ranks[0].env["MLX_JACCL_COORDINATOR"];
+        let ip = file["hosts"][0]["ips"][0].as_str().expect("an address");
+        assert!(coordinator.starts_with(&format!("{ip}:")), "{coordinator} {ip}");
+    }
+}
+
+/// Rows of addresses, without the ports that the launcher chooses.
+#[test]
+fn the_hostfile_of_a_ring_has_the_rows_of_deploy_without_ports() {
+    let plan = make(&two_rails(), &Wanted { backend: Backend::Ring, ..AUTO }).expect("a plan");
+    let file = macluster::mesh::ranks::hostfile(&plan, &two_rails().inventory).expect("a hostfile");
+    for rank in &plan.ranks {
+        let deployed = plan.ranks[0].files[0].1[rank.rank].as_array().expect("a row").clone();
+        let ips = file["hosts"][rank.rank]["ips"].as_array().expect("ips").clone();
+        assert_eq!(ips.len(), 2);
+        for (socket, ip) in deployed.iter().zip(&ips) {
+            let (socket, ip) = (socket.as_str().expect("text"), ip.as_str().expect("text"));
+            assert_eq!(socket.rsplit_once(':').expect("a port").0, ip);
+        }
+    }
+}
