@@ -9,8 +9,9 @@ use macluster::view::Printer;
 use macluster::view::doctor;
 use serde_json::Value;
 
+use crate::support::live::run;
 use crate::support::rack::{self as bench, links_script, name};
-use crate::support::{Ran, binary, macluster};
+use crate::support::{binary, macluster};
 
 /// A rack with its link networks set up, whose inventory wants this backend.
 async fn rack(fault: Option<Fault>, backend: &str) -> RunningRack {
@@ -25,19 +26,6 @@ async fn rack(fault: Option<Fault>, backend: &str) -> RunningRack {
     assert!(text.contains(&format!("backend: {backend}")), "{text}");
     std::fs::write(&rack.inventory, text).expect("written");
     rack
-}
-
-/// Runs the binary on the rack while its servers go on.
-async fn run(rack: &RunningRack, args: &[&str]) -> Ran {
-    let dir = rack.dir.clone();
-    let mut words = vec!["-f".to_owned(), rack.inventory.display().to_string()];
-    words.extend(args.iter().map(|a| (*a).to_owned()));
-    tokio::task::spawn_blocking(move || {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        macluster(&dir, &words)
-    })
-    .await
-    .expect("it runs")
 }
 
 /// Findings that are not right, as `verdict check`, once each.

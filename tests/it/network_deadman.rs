@@ -7,20 +7,14 @@ use std::time::{Duration, Instant};
 use macluster::sim::{Builder, Rack, RunningRack};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Ran, binary, command, macluster};
+use crate::support::live::{done, run};
+use crate::support::{binary, command};
 
 const NETWORK: &str = "opt/macluster/network";
 const DAEMONS: &str = "Library/LaunchDaemons";
 
 fn rack() -> Builder {
     Rack::builder().binary(binary()).nodes(2)
-}
-
-async fn run(rack: &RunningRack, args: &[&str]) -> Ran {
-    let dir = rack.dir.clone();
-    let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-    let work = move || macluster(&dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
-    tokio::task::spawn_blocking(work).await.expect("the command runs")
 }
 
 const APPLY: &[&str] = &["network", "apply", "--yes"];
@@ -51,11 +45,6 @@ async fn until(what: &str, limit: Duration, holds: impl Fn() -> bool) {
         assert!(Instant::now() < end, "in vain: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-}
-
-async fn done(rack: RunningRack) {
-    assert_eq!(rack.tripwire(), "", "something reached beyond a node");
-    rack.stop().await.expect("stops");
 }
 
 /// A playbook whose `set-address` never comes to its end.

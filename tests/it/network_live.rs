@@ -6,18 +6,11 @@ use macluster::sim::state::{Plug, RackState};
 use macluster::sim::store::{read_json, write_json};
 use macluster::sim::{Builder, Fault, Rack, RunningRack};
 
-use crate::support::{Ran, binary, macluster};
+use crate::support::binary;
+use crate::support::live::{done, run};
 
 fn rack() -> Builder {
     Rack::builder().binary(binary())
-}
-
-/// The command on this rack, from its own folder. The servers run on this test's threads meanwhile.
-async fn run(rack: &RunningRack, args: &[&str]) -> Ran {
-    let dir = rack.dir.clone();
-    let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-    let work = move || macluster(&dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
-    tokio::task::spawn_blocking(work).await.expect("the command runs")
 }
 
 const APPLY: &[&str] = &["network", "apply", "--yes"];
@@ -27,11 +20,6 @@ const PENDING: &[&str] = &["network", "plan", "--detailed-exitcode"];
 fn states(rack: &RunningRack) -> Vec<String> {
     let state = |n: &macluster::sim::RunningNode| format!("{:?}", n.node.load().expect("a state").interfaces);
     rack.nodes.iter().map(state).collect()
-}
-
-async fn done(rack: RunningRack) {
-    assert_eq!(rack.tripwire(), "", "something reached beyond a node");
-    rack.stop().await.expect("stops");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,25 +6,14 @@ use macluster::sim::state::RackState;
 use macluster::sim::store::{read_json, write_json};
 use macluster::sim::{Builder, Rack, RunningRack};
 
-use crate::support::{Ran, binary, macluster};
+use crate::support::binary;
+use crate::support::live::{done, run};
 
 /// The key of a Mac that is gone.
 const GONE: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB";
 
 fn rack() -> Builder {
     Rack::builder().binary(binary()).prepared(true)
-}
-
-async fn run(rack: &RunningRack, args: &[&str]) -> Ran {
-    let dir = rack.dir.clone();
-    let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-    let work = move || macluster(&dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
-    tokio::task::spawn_blocking(work).await.expect("the command runs")
-}
-
-async fn done(rack: RunningRack) {
-    assert_eq!(rack.tripwire(), "", "something reached beyond a node");
-    rack.stop().await.expect("stops");
 }
 
 fn known_hosts(rack: &RunningRack) -> PathBuf {

@@ -208,13 +208,11 @@ where
             a.events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.clone() });
             let fate = phase.await;
             let error = fate.as_ref().and_then(Fate::why);
-            a.events.emit(Event::TaskDone { node: Some(name.clone()), what, error });
-            (name, fate)
+            a.events.emit(Event::TaskDone { node: Some(name), what, error });
+            fate
         }
     });
-    let fates = join_all(work).await;
-    let ok = fates.iter().all(|(_, fate)| fate.is_none());
-    let _ = fates;
+    let ok = join_all(work).await.iter().all(Option::is_none);
     a.events.emit(Event::PhaseDone { id, ok });
 }
 
