@@ -33,22 +33,43 @@ log() {
   echo "$("$R/bin/date" -u +%Y-%m-%dT%H:%M:%SZ) $*" >>"$LOG"
 }
 
-# Says a thing once, until `clear_said` of the same interface.
+# Says a thing once, until it is unsaid: INTERFACE TOPIC TEXT.
 said=
 once() {
   case "$said" in
-    *"|$1:$2|"*) ;;
+    *"|$1 $2|"*) ;;
     *)
-      said="$said|$1:$2|"
-      log "$1: $2"
+      said="$said|$1 $2|"
+      log "$1: $3"
       ;;
   esac
 }
 
 unsay() {
   case "$said" in
-    *"|$1:$2|"*) said="${said%%"|$1:$2|"*}${said#*"|$1:$2|"}" ;;
+    *"|$1 $2|"*) said="${said%%"|$1 $2|"*}${said#*"|$1 $2|"}" ;;
   esac
+}
+
+# Is this an address as four numbers? `hex` is how ifconfig writes it as a netmask.
+dotted() {
+  case $1 in *[!0-9.]* | *.) return 1 ;; esac
+  IFS=.
+  set -- $1
+  unset IFS
+  if [ $# -ne 4 ]; then return 1; fi
+  for part; do
+    case $part in '' | 0?* | ????*) return 1 ;; esac
+    if [ "$part" -gt 255 ]; then return 1; fi
+  done
+  hex=$(printf '0x%02x%02x%02x%02x' "$@")
+}
+
+# Is this the whole of a line? interface, ether, address, netmask. `mask` is the netmask as ifconfig writes it.
+whole() {
+  case $1 in '' | *[!a-z0-9]*) return 1 ;; esac
+  case $2 in - | ??:??:??:??:??:??) ;; *) return 1 ;; esac
+  dotted "$3" && dotted "$4" && mask=$hex
 }
 
 changed=no
@@ -94,19 +115,19 @@ again() {
   look "$1"
 }
 
-# interface, ether, address, prefix, netmask
+# interface, ether, address, netmask; `mask` is the netmask as ifconfig writes it
 keep() {
   look "$1"
   if [ "$there" = no ]; then
-    once "$1" "does not exist"
+    once "$1" there "does not exist"
     return
   fi
-  unsay "$1" "does not exist"
+  unsay "$1" there
   if [ "$2" != - ] && [ "$ether" != - ] && [ "$2" != "$ether" ]; then
-    once "$1" "is not the interface it was ($ether, not $2): left alone"
+    once "$1" ether "is not the interface it was ($ether, not $2): left alone"
     return
   fi
-  unsay "$1" "is not the interface it was ($ether, not $2): left alone"
+  unsay "$1" ether
   for bridge in $bridges; do
     run "$R/sbin/ifconfig" "$bridge" deletem "$1"
   done
@@ -116,20 +137,18 @@ keep() {
     again "$1"
   fi
   if [ "$carrier" = no ]; then
-    once "$1" "no carrier: waiting for it"
+    once "$1" carrier "no carrier: waiting for it"
     return
   fi
-  unsay "$1" "no carrier: waiting for it"
-  mask=$5
-  if [ "$4" = 30 ]; then mask=0xfffffffc; fi
+  unsay "$1" carrier
   right=no
   for entry in $addresses; do
     case $entry in
-      "$3/$mask" | "$3/$5") right=yes ;;
+      "$3/$mask" | "$3/$4") right=yes ;;
       *) run "$R/sbin/ifconfig" "$1" inet "${entry%/*}" -alias ;;
     esac
   done
-  if [ "$right" = no ]; then run "$R/sbin/ifconfig" "$1" inet "$3" netmask "$5"; fi
+  if [ "$right" = no ]; then run "$R/sbin/ifconfig" "$1" inet "$3" netmask "$4"; fi
 }
 
 log "started"
@@ -141,24 +160,33 @@ while :; do
   fi
   looks=$((looks + 1))
   STATE=$("$R/sbin/ifconfig" 2>/dev/null)
+  understood=yes
+  # A last line without its end is not read: it is not all there yet.
   while read -r word interface ether address prefix netmask rest; do
     if [ "$word" != link ]; then continue; fi
-    case $interface in '' | *[!a-z0-9]*) continue ;; esac
+    if ! whole "$interface" "$ether" "$address" "$netmask"; then
+      understood=no
+      once links.conf line "not understood, left alone: link $interface $ether $address $prefix $netmask"
+      continue
+    fi
     # changes_en3: looks that changed en3 since since_en3.
     eval "changes=\${changes_$interface:-0} since=\${since_$interface:-$looks}"
     if [ $((looks - since)) -ge "$WINDOW" ]; then
       changes=0
       since=$looks
-      unsay "$interface" "$FOUGHT"
+      unsay "$interface" fight
     fi
-    if [ "$changes" -ge "$LIMIT" ]; then
-      once "$interface" "$FOUGHT"
-    else
+    if [ "$changes" -lt "$LIMIT" ]; then
       changed=no
-      keep "$interface" "$ether" "$address" "$prefix" "$netmask"
+      keep "$interface" "$ether" "$address" "$netmask"
       if [ "$changed" = yes ]; then changes=$((changes + 1)); fi
+      if [ "$changes" -ge "$LIMIT" ]; then
+        since=$looks
+        once "$interface" fight "$FOUGHT"
+      fi
     fi
     eval "changes_$interface=$changes since_$interface=$since"
   done <"$D/links.conf"
+  if [ "$understood" = yes ]; then unsay links.conf line; fi
   "$R/bin/sleep" "$PAUSE"
 done

@@ -28,6 +28,7 @@ mod parse;
 mod playbooks;
 mod ranks;
 mod replace;
+mod scripts;
 mod sim;
 mod ssh;
 mod ssh_config;
