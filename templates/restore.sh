@@ -11,6 +11,9 @@
 #
 # Records (`before` the change, `first` before any) hold: boot SESSION · links yes|no · interface NAME up|down BRIDGE|- ·
 # address NAME ADDRESS NETMASK · foreign LABEL · entry BRIDGE
+#
+# Time is counted in seconds slept, never read off a clock that somebody may set. It may be ended at any point, and begins
+# anew then: nothing that it needs is gone before `fire` is.
 
 R=${1%/}
 D=$R/opt/macluster/network
@@ -25,7 +28,12 @@ log() {
 }
 
 run() {
-  if out=$("$@" 2>&1 </dev/null); then log "done: $*"; else log "failed: $*: $out"; fi
+  if out=$("$@" 2>&1 </dev/null); then
+    log "done: $*"
+  else
+    log "failed: $*: $out"
+    return 1
+  fi
 }
 
 # Waits until there is something to do; ends when there is nothing.
@@ -60,10 +68,17 @@ done
 { read -r seconds && read -r boot && read -r record; } <"$D/fire"
 case $record in first) ;; *) record=before ;; esac
 log "going back to what was there $record"
-TEXT=$("$R/bin/cat" "$D/$record" 2>/dev/null)
+# A last line without its end is not all there, and left out.
+TEXT=
+if [ -f "$D/$record" ]; then
+  while read -r line; do
+    TEXT="$TEXT$line
+"
+  done <"$D/$record"
+fi
 
 same=no
-links=no
+links=
 names=
 while read -r word a b c; do
   case $word in
@@ -74,6 +89,7 @@ while read -r word a b c; do
 done <<END
 $TEXT
 END
+if [ -z "$links" ]; then log "the record is not whole: going back as far as it says"; fi
 
 # What `ifconfig` says of one interface: there, up, addresses, bridge.
 look() {
@@ -168,12 +184,12 @@ END
   fi
 done
 
-# What outlives a restart.
-if [ "$links" = yes ] && [ -f "$D/before.links" ]; then
-  run "$R/bin/mv" -f "$D/before.links" "$D/links.conf"
+# What outlives a restart. before.links stays until all is done.
+if [ "$links" != no ] && [ -f "$D/before.links" ]; then
+  run "$R/bin/cp" "$D/before.links" "$D/links.conf"
   run "$R/bin/launchctl" bootstrap system "$DAEMONS/com.macluster.links.plist"
 else
-  run "$R/bin/rm" -f "$DAEMONS/com.macluster.links.plist" "$D/links.conf" "$D/before.links" "$D/links.sh"
+  run "$R/bin/rm" -f "$DAEMONS/com.macluster.links.plist" "$D/links.conf" "$D/links.sh"
 fi
 while read -r word a; do
   if [ "$word" = foreign ] && [ -f "$D/foreign/$a.plist" ]; then
@@ -181,8 +197,9 @@ while read -r word a; do
     run "$R/bin/launchctl" bootstrap system "$DAEMONS/$a.plist"
   fi
   if [ "$word" = entry ] && [ -f "$D/entry.$a" ]; then
-    run "$R/usr/bin/plutil" -insert "VirtualNetworkInterfaces.Bridge.$a" -json "$("$R/bin/cat" "$D/entry.$a")" "$PREFERENCES"
-    run "$R/bin/rm" -f "$D/entry.$a"
+    # Kept when it cannot be put back: nobody else has it.
+    run "$R/usr/bin/plutil" -insert "VirtualNetworkInterfaces.Bridge.$a" -json "$("$R/bin/cat" "$D/entry.$a")" \
+      "$PREFERENCES" && run "$R/bin/rm" -f "$D/entry.$a"
   fi
 done <<END
 $TEXT
@@ -192,3 +209,4 @@ log "gone back"
 "$R/bin/rm" -rf "$D/lock"
 "$R/bin/rm" -f "$DAEMONS/com.macluster.deadman.plist"
 "$R/bin/mv" -f "$D/fire" "$D/reverted"
+"$R/bin/rm" -f "$D/before.links"

@@ -237,7 +237,7 @@ async fn prepare(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
         let facts = a.snapshot.facts(&work.node.name).ok_or("its facts are not known")?;
         let boot = boot_session(facts).ok_or("which boot it is in is not known (sysctl kern.bootsessionuuid)")?;
         // What it had to go back to may have changed what the plan was made from.
-        if deadman::settle_earlier(&work.node).await? {
+        if deadman::settle_earlier(&work.node, a.scripts).await? {
             return Err("an earlier change was taken back only now: run it again".to_owned());
         }
         record(&work.node, facts, a.plan, &work.changes).await?;

@@ -194,17 +194,19 @@ pub(super) async fn wait_back(node: &NetNode, limit: Duration) -> Back {
 ///
 /// # Errors
 /// In words.
-pub(super) async fn settle_earlier(node: &NetNode) -> Result<bool, String> {
+pub(super) async fn settle_earlier(node: &NetNode, scripts: &Scripts) -> Result<bool, String> {
     let names = node.state().await.map_err(|e| e.to_string())?;
     if !names.iter().any(|n| n == "armed" || n == "fire") {
         return Ok(false);
     }
     let text = node.answer("ask-armed", &[]).await.map(|o| o.text()).unwrap_or_default();
     let seconds = text.lines().find_map(|l| l.trim().parse().ok()).unwrap_or(60);
-    // Cut off between the arming and the job's start: nothing was changed, and nobody would ever take it back.
+    // Cut off between the arming and the job's start, or between the job's removal and the end: nobody would ever finish.
     let watched = node.answer("ask-job", &[("label", DEADMAN_JOB)]).await.map_err(|e| e.to_string())?;
     if !watched.ok() {
-        start(node).await?;
+        install(node, scripts).await?;
+        // It may be done before anybody sees it run: what it does is waited for below.
+        node.job("load", DEADMAN_JOB).await.map_err(|e| e.to_string())?;
     }
     node.say(format!("an earlier change was cut off; the node takes it back within {seconds} s: waiting for that"));
     match wait_back(node, Duration::from_secs(seconds) + RESTORE).await {

@@ -100,7 +100,7 @@ async fn begin(r: &Reverting<'_>, node: &NetNode) -> Result<bool, String> {
     if !names.iter().any(|n| n == "first") {
         return Ok(false);
     }
-    deadman::settle_earlier(node).await?;
+    deadman::settle_earlier(node, r.scripts).await?;
     lock::take(node, r.operator, LIMIT).await?;
     deadman::install(node, r.scripts).await?;
     node.write("write-fire", "0\n-\nfirst\n").await.map_err(words)?;
@@ -131,7 +131,10 @@ pub async fn settle(
             if let Err(why) = lock::none_lives(&node, r.operator).await {
                 return Err((name, why));
             }
-            deadman::settle_earlier(&node).await.map(|settled| settled.then(|| name.clone())).map_err(|why| (name, why))
+            deadman::settle_earlier(&node, r.scripts)
+                .await
+                .map(|settled| settled.then(|| name.clone()))
+                .map_err(|why| (name, why))
         }
     });
     let (mut settled, mut refused) = (Vec::new(), Vec::new());

@@ -151,13 +151,13 @@ fn other_netmasks_are_recognised_as_ifconfig_writes_them() {
 fn the_log_is_kept_short() {
     for shell in shells() {
         let bench = bench(LINE, &interface("en3", EN3, &[]), 30);
-        let full: String = (0..1990).map(|n| format!("T line {n}\n")).collect();
+        let full = "T line\n".repeat(1990);
         bench.write(LOG, &full);
         bench.write(&format!("{LOG}.old"), "T long ago\n");
         assert_eq!(log(&bench, &shell).len(), 16, "{shell:?}");
         let old = bench.read(&format!("{LOG}.old"));
         assert_eq!(old.lines().count(), 2000);
-        assert!(old.starts_with("T line 0\n") && !old.contains("long ago"));
+        assert!(old.starts_with("T line\n") && !old.contains("long ago"));
         // A later start counts what is there.
         assert_eq!(bench.run(&shell, "links.sh").0, Some(0));
         assert_eq!(bench.read(LOG).lines().count(), 19);

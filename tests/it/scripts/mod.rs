@@ -4,8 +4,10 @@
 mod links;
 mod restore;
 
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -29,7 +31,7 @@ echo "$(/bin/cat "$R/seconds") ifconfig $*" >>"$R/did"
 const SLEEP: &str = r#"n=$(($(/bin/cat "$R/seconds") + 1))
 echo "$n" >"$R/seconds"
 if [ -f "$R/at/$n" ]; then . "$R/at/$n"; fi
-if [ "$n" -ge "$(/bin/cat "$R/last")" ]; then echo "did not end" >>"$R/did"; kill -9 "$PPID"; fi
+if [ "$n" -ge "$(/bin/cat "$R/last")" ]; then echo "did not end" >>"$R/did"; kill -9 0; fi
 "#;
 
 /// A node's folder with stand-ins for the programs of macOS.
@@ -95,7 +97,9 @@ impl Bench {
     /// The script with nothing in reach but this folder's programs, to its end. Gives its status and output.
     fn run(&self, shell: &[&str], script: &str) -> (Option<i32>, String) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates").join(script);
+        // In a group of its own: a stand-in may end all of it.
         let output = Command::new(shell[0])
+            .process_group(0)
             .args(&shell[1..])
             .arg(script)
             .arg(self.dir.path())
@@ -120,7 +124,7 @@ fn interface(name: &str, ether: &str, addresses: &[&str]) -> String {
         "{name}: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n\toptions=460<TSO4,TSO6,CHANNEL_IO>\n\tether {ether}\n"
     );
     for address in addresses {
-        text.push_str(&format!("\tinet {address} netmask 0xfffffffc broadcast 10.254.0.3\n"));
+        let _ = writeln!(text, "\tinet {address} netmask 0xfffffffc broadcast 10.254.0.3");
     }
     text + "\tmedia: autoselect <full-duplex>\n\tstatus: active\n"
 }
