@@ -43,6 +43,9 @@ pub struct Opts {
     /// Write the inventory's path to this file once the rack answers
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
+    /// Wait until standard input ends, then end what the rack in this folder has left running
+    #[arg(long, value_name = "DIR", hide = true, exclusive = true)]
+    keeper: Option<PathBuf>,
     /// End when standard input ends
     #[arg(long, hide = true)]
     exit_with_stdin: bool,
@@ -53,6 +56,13 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     if opts.list_faults {
         app.printer.out(&catalogue());
         return Ok(Exit::Ok);
+    }
+    if let Some(dir) = &opts.keeper {
+        end_of_input().await;
+        return match crate::sim::end_what_is_left(dir) {
+            Ok(()) => Ok(Exit::Ok),
+            Err(e) => Err(Failure::new(Exit::Unexpected, format!("{}: {e}", dir.display()))),
+        };
     }
     // Before the rack stands: a signal meanwhile must not leave its folder behind.
     let broken = |e| Failure::new(Exit::Unexpected, format!("cannot wait for signals: {e}"));

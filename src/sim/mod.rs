@@ -8,6 +8,7 @@ mod exec;
 mod fault;
 mod ids;
 mod init;
+mod keeper;
 pub mod kernel;
 mod launchd;
 mod login;
@@ -25,6 +26,7 @@ pub mod tools;
 pub mod world;
 
 pub use fault::{Fault, FaultAt};
+pub use keeper::end_what_is_left;
 pub use models::MODELS;
 pub use rack::{Builder, LaidOut, Rack, RackError, RunningNode, RunningRack};
 

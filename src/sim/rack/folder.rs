@@ -27,6 +27,8 @@ pub(super) struct Built {
     pub(super) temporary: Option<tempfile::TempDir>,
     pub(super) hosts: Vec<Host>,
     pub(super) client: PrivateKey,
+    /// The macluster binary, on this machine.
+    pub(super) binary: PathBuf,
     last: String,
 }
 
@@ -60,30 +62,30 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
 
     let (dir, temporary) = place(plan)?;
     let last = names.last().cloned().unwrap_or_default();
-    let make = || -> io::Result<(Vec<Host>, PrivateKey)> {
+    let make = || -> io::Result<(Vec<Host>, PrivateKey, PathBuf)> {
         fs::create_dir_all(dir.join("state"))?;
         write_json(&dir.join("rack.json"), &rack)?;
         fs::write(dir.join("tripwire.log"), "")?;
-        let binary = match (&plan.programs, &plan.binary) {
-            (Some(path), _) => path.clone(),
-            (None, Some(binary)) => fs::canonicalize(binary)?,
-            (None, None) => std::env::current_exe()?,
+        let binary = match &plan.binary {
+            Some(binary) => fs::canonicalize(binary)?,
+            None => std::env::current_exe()?,
         };
+        let programs = plan.programs.as_ref().unwrap_or(&binary);
         let mut hosts = Vec::new();
         for state in &states {
             let node = Node::of(&dir, &state.name);
             write_json(&dir.join("state").join(format!("{}.json", state.name)), state)?;
-            file_system(&node, state, &binary)?;
+            file_system(&node, state, programs)?;
             network::lay(&node, state, &kept, &plan.faults, &last)?;
             bring(plan, &node)?;
             hosts.push(Host { node, key: keys::new()? });
         }
         let client = keys::new()?;
         keys::write(&client, &dir.join("id_ed25519"))?;
-        Ok((hosts, client))
+        Ok((hosts, client, binary))
     };
-    let (hosts, client) = make().map_err(RackError::at(&dir))?;
-    Ok(Built { dir, temporary, hosts, client, last })
+    let (hosts, client, binary) = make().map_err(RackError::at(&dir))?;
+    Ok(Built { dir, temporary, hosts, client, binary, last })
 }
 
 /// The folder given, which must be empty or new, or a temporary one; without symbolic links in its path.

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::fault::{Fault, FaultAt};
+use super::keeper::Keeper;
 use super::launchd::Launchd;
 use super::processes;
 use super::server::{self, Outage};
@@ -184,6 +185,7 @@ impl Builder {
     pub async fn start(self) -> Result<RunningRack, RackError> {
         let faults = self.faults.clone();
         let built = folder::build(&self)?;
+        let keeper = Keeper::start(&built.binary, &built.dir).map_err(RackError::at(&built.binary))?;
         let (stop, stopped) = watch::channel(false);
         let launchd = Launchd::start(&built.dir, None, stopped.clone()).await.map_err(RackError::Listen)?;
         for host in &built.hosts {
@@ -222,6 +224,7 @@ impl Builder {
             dir: built.dir,
             inventory,
             nodes,
+            keeper: Some(keeper),
             launchd,
             stop,
             tasks,
@@ -263,6 +266,8 @@ pub struct RunningRack {
     pub inventory: PathBuf,
     /// Its nodes in slot order.
     pub nodes: Vec<RunningNode>,
+    /// Until [`RunningRack::stop`] takes it.
+    keeper: Option<Keeper>,
     launchd: Launchd,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -307,6 +312,9 @@ impl RunningRack {
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
         self.reserved.clear();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end().await;
+        }
         match self.temporary.take() {
             Some(folder) => folder.close(),
             None => Ok(()),

@@ -75,6 +75,40 @@ fn a_signal_ends_it_well_and_its_own_folder_goes() {
     }
 }
 
+/// Whether a process has ended, be it that nobody has asked for its status yet.
+fn is_over(pid: u64) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z')),
+        Err(_) if Path::new("/proc/self/stat").exists() => true,
+        Err(_) => {
+            let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().expect("ps");
+            output.stdout.is_empty() || output.stdout.starts_with(b"Z")
+        }
+    }
+}
+
+#[test]
+fn killed_it_leaves_no_job_of_a_node_behind() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // Prepared nodes have the links daemon, which runs for ever.
+    let mut sim = Sim::start(dir.path(), &["--nodes", "2", "--prepared"]);
+    let rack = sim.inventory.parent().expect("a folder").to_owned();
+    let jobs = |node: &str| -> Vec<u64> {
+        let text = std::fs::read_to_string(rack.join(format!("state/{node}.processes"))).expect("processes");
+        let list: Vec<serde_json::Value> = serde_json::from_str(&text).expect("a list");
+        list.iter().map(|p| p["pid"].as_u64().expect("a pid")).collect()
+    };
+    let jobs = [jobs("studio-1"), jobs("studio-2")];
+    assert!(jobs.iter().all(|j| !j.is_empty() && j.iter().all(|pid| !is_over(*pid))), "{jobs:?}");
+    sim.child.kill().expect("killed");
+    sim.child.wait().expect("it ends");
+    let end = Instant::now() + Duration::from_secs(20);
+    while !jobs.iter().flatten().all(|pid| is_over(*pid)) {
+        assert!(Instant::now() < end, "still there: {jobs:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_given_folder_is_kept_and_not_used_twice() {
     let dir = tempfile::tempdir().expect("a folder");
