@@ -4,8 +4,8 @@ use super::Context;
 use super::judge::Purpose;
 use super::rdma_link::no_links;
 use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
-use crate::mesh::usable::RDMA_MIN_GBPS;
-use crate::mesh::{CableEnd, Link, SeenBy, leads_to_a_mac};
+use crate::mesh::usable::{RDMA_MIN_GBPS, best_of};
+use crate::mesh::{Cable, CableEnd, Link, SeenBy, leads_to_a_mac};
 use crate::model::facts::Receptacle;
 use crate::model::hardware::{Mac, Thunderbolt};
 use crate::model::{Category, NodeFacts, NodeName, Verdict};
@@ -64,6 +64,11 @@ fn excluded_receptacle(ctx: &Context<'_>, say: &mut Say) {
             }
             continue;
         };
+        if ctx.graph.odd.iter().any(|c| loops_at(c, node, excluded)) {
+            // Where that cable goes is that check's to say.
+            say.skip(about, needs("cabling.self-loop", node));
+            continue;
+        }
         let used = receptacles.iter().find(|r| r.id == excluded).is_some_and(|r| leads_to_a_mac(&r.attached));
         let link = ctx.graph.of(node).find(|l| l.end(node).is_some_and(|e| e.receptacle == excluded));
         if !used && link.is_none() {
@@ -72,9 +77,11 @@ fn excluded_receptacle(ctx: &Context<'_>, say: &mut Say) {
         }
         let from = ctx.place(node, excluded);
         let to = free_receptacles(ctx, node).first().map(|r| ctx.place(node, r.id));
-        let step = match to {
-            Some(to) => format!("move the cable from {from} to {to}"),
-            None => format!(
+        let step = match (link.and_then(|l| better_than(ctx, l)), to) {
+            // `cabling.duplicate` says the same of it.
+            (Some(_), _) => format!("take out the cable at {from}"),
+            (None, Some(to)) => format!("move the cable from {from} to {to}"),
+            (None, None) => format!(
                 "no other receptacle of {label} is free: take another cable out, then move the one at {from} there"
             ),
         };
@@ -94,17 +101,32 @@ fn excluded_receptacle(ctx: &Context<'_>, say: &mut Say) {
     }
 }
 
+/// A cable that comes back to this Mac, one end of it in this receptacle.
+fn loops_at(cable: &Cable, node: &NodeName, receptacle: u32) -> bool {
+    matches!(cable, Cable::SelfLoop(a, b) if &a.node == node && [a.receptacle, b.receptacle].contains(&receptacle))
+}
+
+/// The cable of the same pair that makes this one surplus; none when this is the one to keep, or a ring may use both.
+pub(super) fn better_than<'a>(ctx: &Context<'a>, link: &Link) -> Option<&'a Link> {
+    if Purpose::of(ctx.inventory).ring() {
+        return None;
+    }
+    let pair: Vec<&Link> = ctx.graph.between(&link.id.a.node, &link.id.b.node).collect();
+    best_of(&pair, ctx.snapshot).filter(|best| best.id != link.id)
+}
+
 /// Both ends of a link as a person finds them.
 fn places(ctx: &Context<'_>, link: &Link) -> (String, String) {
     let [a, b] = link.ends().map(|(end, _)| ctx.place(&end.node, end.receptacle));
     (a, b)
 }
 
-/// One finding for each link, or the one that says there is none.
+/// One finding for each link, and one for each node whose links are not known; else the one that says there is none.
 fn each_link(ctx: &Context<'_>, say: &mut Say, judge: impl Fn(&Link, &mut Say)) {
     for link in ctx.graph.links.values() {
         judge(link, say);
     }
+    skip_blind(ctx, say);
     if say.silent() {
         no_links(ctx, say);
     }
@@ -199,55 +221,47 @@ fn via_dock(ctx: &Context<'_>, say: &mut Say) {
 }
 
 fn duplicate(ctx: &Context<'_>, say: &mut Say) {
-    let nodes: Vec<&NodeName> = ctx.nodes().collect();
-    let ring = Purpose::of(ctx.inventory).ring();
-    for (i, one) in nodes.iter().enumerate() {
-        for other in nodes.iter().skip(i + 1) {
-            let links: Vec<&Link> = ctx.graph.between(one, other).collect();
-            // A ring uses several cables for each pair of neighbours.
-            if links.len() < 2 || ring {
-                continue;
-            }
-            for link in links.iter().skip(1) {
-                let (a, b) = places(ctx, link);
-                say.trouble(
-                    Verdict::Warn,
-                    About::Link(link),
-                    Trouble {
-                        message: format!(
-                            "{} cables join {one} and {other}: a mesh uses one, {} is not used",
-                            links.len(),
-                            link.id
-                        ),
-                        observed: format!("{} cables", links.len()),
-                        expected: "one cable for each pair".to_owned(),
-                        remedy: at_machine([format!(
-                            "take out the cable between {a} and {b}, or use it for a pair that has none (`macluster doctor --check mesh.complete`)"
-                        )]),
-                    },
-                );
-            }
-        }
+    for link in ctx.graph.links.values() {
+        let Some(best) = better_than(ctx, link) else { continue };
+        let (one, other) = (&link.id.a.node, &link.id.b.node);
+        let count = ctx.graph.between(one, other).count();
+        let (a, b) = places(ctx, link);
+        say.trouble(
+            Verdict::Warn,
+            About::Link(link),
+            Trouble {
+                message: format!(
+                    "{count} cables join {one} and {other}: a mesh uses one ({}), {} is not used",
+                    best.id, link.id
+                ),
+                observed: format!("{count} cables"),
+                expected: "one cable for each pair".to_owned(),
+                remedy: at_machine([format!(
+                    "take out the cable between {a} and {b}, or use it for a pair that has none (`macluster doctor --check mesh.complete`)"
+                )]),
+            },
+        );
     }
+    skip_blind(ctx, say);
     if say.silent() {
-        blind_or_pass(
-            ctx,
-            say,
+        let ring = Purpose::of(ctx.inventory).ring();
+        say.pass(
+            About::Rack,
             if ring { "a ring may use several cables for a pair" } else { "no pair has more than one cable" },
         );
     }
 }
 
-/// Nothing was found: right, unless some receptacles could not be seen.
-pub(super) fn blind_or_pass(ctx: &Context<'_>, say: &mut Say, right: &str) {
-    let mut blind = false;
-    for node in ctx.nodes().filter(|n| ctx.graph.blind.contains(*n)) {
-        blind = true;
+/// Says of every node whose cables are not known that they are not, and why.
+pub(super) fn skip_blind(ctx: &Context<'_>, say: &mut Say) {
+    for node in ctx.nodes().filter(|n| blind(ctx, n)) {
         say.skip(About::Node(node), why_blind(ctx.snapshot.facts(node), node));
     }
-    if !blind {
-        say.pass(About::Rack, right);
-    }
+}
+
+/// Whether the cables of a node are not known: what is missing there proves nothing.
+pub(super) fn blind(ctx: &Context<'_>, node: &NodeName) -> bool {
+    ctx.graph.blind.contains(node) || ctx.snapshot.facts(node).is_none()
 }
 
 /// Why the cables of a node are not known.

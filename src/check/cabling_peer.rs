@@ -1,7 +1,7 @@
 //! `cabling`: cables that are no links.
 
 use super::Context;
-use super::cabling::why_blind;
+use super::cabling::{blind, why_blind};
 use super::say::{About, Row, Say, Trouble, at_machine};
 use crate::mesh::Cable;
 use crate::model::{Category, NodeName, Verdict};
@@ -28,7 +28,7 @@ fn odd_at<'a>(ctx: &Context<'a>, node: &'a NodeName) -> impl Iterator<Item = &'a
 
 /// Says `skip` when the receptacles of a node are not known.
 fn visible(ctx: &Context<'_>, node: &NodeName, say: &mut Say) -> bool {
-    let blind = ctx.graph.blind.contains(node);
+    let blind = blind(ctx, node);
     if blind {
         say.skip(About::Node(node), why_blind(ctx.snapshot.facts(node), node));
     }
@@ -92,7 +92,10 @@ fn self_loop(ctx: &Context<'_>, say: &mut Say) {
         for cable in odd_at(ctx, node) {
             let Cable::SelfLoop(a, b) = cable else { continue };
             quiet = false;
-            let place = ctx.place(node, b.receptacle);
+            // The end that stays must be where RDMA may use it.
+            let excluded = ctx.mac(node).and_then(|m| m.excluded());
+            let moved = if Some(a.receptacle) == excluded { a } else { b };
+            let place = ctx.place(node, moved.receptacle);
             say.trouble(
                 Verdict::Fail,
                 About::Node(node),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Context;
-use super::cabling::{free_receptacles, why_blind};
+use super::cabling::{better_than, blind, free_receptacles, skip_blind, why_blind};
 use super::judge::Purpose;
 use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
 use crate::mesh::{leads_to_a_mac, ranks, ring};
@@ -88,9 +88,9 @@ fn complete(ctx: &Context<'_>, say: &mut Say) {
 fn complete_mesh(ctx: &Context<'_>, nodes: &[NodeName], say: &mut Say) {
     let mut free = Free::default();
     for (one, other) in ctx.graph.pairs_missing(nodes) {
-        match [&one, &other].into_iter().find(|n| ctx.graph.blind.contains(*n)) {
-            Some(blind) => {
-                let why = why_blind(ctx.snapshot.facts(blind), blind);
+        match [&one, &other].into_iter().find(|n| blind(ctx, n)) {
+            Some(unseen) => {
+                let why = why_blind(ctx.snapshot.facts(unseen), unseen);
                 say.skip(About::Rack, format!("{one} – {other}: {why}"));
             }
             None => missing(ctx, &one, &other, &mut free, "a mesh needs one for each pair", say),
@@ -112,10 +112,8 @@ fn complete_ring(ctx: &Context<'_>, nodes: &[NodeName], say: &mut Say) {
         say.pass(About::Rack, format!("a ring joins all {} nodes: {way}", nodes.len()));
         return;
     }
-    if !ctx.graph.blind.is_empty() {
-        for blind in &ctx.graph.blind {
-            say.skip(About::Node(blind), why_blind(ctx.snapshot.facts(blind), blind));
-        }
+    skip_blind(ctx, say);
+    if !say.silent() {
         return;
     }
     // Cables between neighbours in the order of ranks complete a ring, whatever else is there.
@@ -197,7 +195,7 @@ fn make_room(ctx: &Context<'_>, node: &NodeName) -> String {
     // A second cable of a pair, or one that is no link.
     let spare = receptacles().find(|r| {
         let link = ctx.graph.of(node).find(|l| l.end(node).is_some_and(|e| e.receptacle == r.id));
-        link.is_none_or(|l| l.rail > 0)
+        link.is_none_or(|l| better_than(ctx, l).is_some())
     });
     match spare {
         Some(spare) => format!("take out the cable at {}", ctx.place(node, spare.id)),

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::Context;
+use super::cabling::skip_blind;
 use super::judge::Purpose;
 use super::rdma::before_devices;
 use super::say::{About, Row, Say, Trouble, at_machine, needs, run, unknown};
@@ -159,6 +160,7 @@ fn port_active(ctx: &Context<'_>, say: &mut Say) {
             say.pass(About::Link(link), "the RDMA ports at both ends are active");
         }
     }
+    skip_blind(ctx, say);
     if say.silent() {
         no_links(ctx, say);
     }
@@ -238,6 +240,7 @@ fn gid(ctx: &Context<'_>, say: &mut Say) {
             say.pass(About::Link(link), "GID 1 is the IPv4 address at both ends");
         }
     }
+    skip_blind(ctx, say);
     if say.silent() {
         no_links(ctx, say);
     }

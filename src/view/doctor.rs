@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::check::{Check, Report, Summary, is_urgent};
 use crate::model::{Category, Finding, Inventory, Remedy, Verdict};
 use crate::view::Printer;
+use crate::view::remedy::Told;
 use crate::view::text::{Tint, hanging, paint, rows};
 
 /// Indent of what is told below a row.
@@ -29,9 +30,10 @@ pub fn human(report: &Report, inventory: &Inventory, printer: Printer, verbose: 
     let subject = report.findings.iter().map(|f| subject(f, verbose).chars().count()).max().unwrap_or(0).min(28);
     let widths = [WORD, u16::try_from(subject).unwrap_or(28)];
     let (urgent, others): (Vec<&Finding>, Vec<&Finding>) = report.findings.iter().partition(|f| is_urgent(f));
+    let mut told = Told::default();
     if !urgent.is_empty() {
         let _ = writeln!(out, "\n{}", paint(printer, Tint::Bold, "first of all"));
-        out.push_str(&group(&urgent, &widths, printer, verbose));
+        out.push_str(&group(&urgent, &widths, printer, verbose, &mut told));
     }
     let mut categories: Vec<Category> = others.iter().map(|f| f.category).collect();
     categories.sort_unstable();
@@ -39,7 +41,7 @@ pub fn human(report: &Report, inventory: &Inventory, printer: Printer, verbose: 
     for category in categories {
         let _ = writeln!(out, "\n{}", paint(printer, Tint::Bold, category.as_str()));
         let findings: Vec<&Finding> = others.iter().copied().filter(|f| f.category == category).collect();
-        out.push_str(&group(&findings, &widths, printer, verbose));
+        out.push_str(&group(&findings, &widths, printer, verbose, &mut told));
     }
     let _ = write!(out, "\n{}", closing(report.verdict, report.summary, printer));
     out
@@ -72,7 +74,7 @@ fn row(finding: &Finding, subject: String, message: String) -> (Tint, Vec<String
     (tint, vec![word.to_owned(), subject, message])
 }
 
-fn group(findings: &[&Finding], widths: &[u16], printer: Printer, verbose: bool) -> String {
+fn group<'a>(findings: &[&'a Finding], widths: &[u16], printer: Printer, verbose: bool, told: &mut Told<'a>) -> String {
     let mut out = String::new();
     if verbose {
         for finding in findings {
@@ -81,7 +83,7 @@ fn group(findings: &[&Finding], widths: &[u16], printer: Printer, verbose: bool)
                 _ => finding.message.clone(),
             };
             out.push_str(&rows(printer, widths, &[row(finding, subject(finding, true), message)]));
-            out.push_str(&below(finding, printer));
+            out.push_str(&below(finding, printer, told));
         }
         return out;
     }
@@ -122,7 +124,7 @@ fn group(findings: &[&Finding], widths: &[u16], printer: Printer, verbose: bool)
     }
     for finding in findings.iter().filter(|f| f.verdict > Verdict::Skip) {
         out.push_str(&rows(printer, widths, &[row(finding, subject(finding, false), finding.message.clone())]));
-        out.push_str(&below(finding, printer));
+        out.push_str(&below(finding, printer, told));
     }
     out
 }
@@ -137,7 +139,7 @@ fn checks(findings: &[&Finding]) -> String {
 }
 
 /// Observed, expected, remedy and where it is explained, under a row that is not right.
-fn below(finding: &Finding, printer: Printer) -> String {
+fn below<'a>(finding: &'a Finding, printer: Printer, told: &mut Told<'a>) -> String {
     let mut out = String::new();
     if finding.verdict <= Verdict::Skip {
         return out;
@@ -148,17 +150,23 @@ fn below(finding: &Finding, printer: Printer) -> String {
             out.push_str(&hanging(&format!("{BELOW}{title}  "), text, width));
         }
     }
+    let above = told.before(finding);
+    let heading = |words: &str| {
+        let colon = paint(printer, Tint::Bold, &format!("{words}:"));
+        above.as_ref().map_or_else(|| format!("{BELOW}{colon}\n"), |a| hanging(&format!("{BELOW}{colon} "), a, width))
+    };
     match &finding.remedy {
         Some(Remedy::Run { commands }) => {
-            let _ = writeln!(out, "{BELOW}{}", paint(printer, Tint::Bold, "run this:"));
+            out.push_str(&heading("run this"));
+            let commands = commands.iter().filter(|_| above.is_none());
             for command in commands {
                 // Not wrapped: it is there to be copied.
                 let _ = writeln!(out, "{BELOW}  $ {command}");
             }
         }
         Some(Remedy::AtMachine { steps }) => {
-            let _ = writeln!(out, "{BELOW}{}", paint(printer, Tint::Bold, "do this at the machine:"));
-            for (i, step) in steps.iter().enumerate() {
+            out.push_str(&heading("do this at the machine"));
+            for (i, step) in steps.iter().filter(|_| above.is_none()).enumerate() {
                 out.push_str(&hanging(&format!("{BELOW}  {}. ", i + 1), step, width));
             }
         }

@@ -11,6 +11,7 @@ pub mod printer;
 pub mod progress;
 pub mod prompt;
 pub mod ranks;
+mod remedy;
 pub mod replace;
 pub mod status;
 mod text;

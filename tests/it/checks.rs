@@ -249,30 +249,22 @@ const OWN: &[Case] = &[
         Verdict::Fail,
         |r| r.receptacle("studio-2", 2).attached.clear(),
         "studio-1 receptacle 2 sees studio-2 receptacle 2, which does not see it",
-        |r| {
-            for node in ["studio-1", "studio-2", "studio-3"] {
-                r.facts(node).receptacles = Err(malformed("system_profiler"));
-            }
-        },
-        "there is no link yet",
+        |r| r.facts("studio-2").receptacles = Err(malformed("system_profiler")),
+        "system_profiler, line 7",
     ),
     (
         "cabling.via-dock",
         Verdict::Fail,
         |r| dock(r, "studio-2", 2),
         "studio-1 and studio-2 are connected through Desk Dock",
-        |r| {
-            for node in ["studio-1", "studio-2", "studio-3"] {
-                r.facts(node).receptacles = Err(malformed("system_profiler"));
-            }
-        },
-        "there is no link yet",
+        |r| r.facts("studio-2").receptacles = Err(malformed("system_profiler")),
+        "system_profiler, line 7",
     ),
     (
         "cabling.duplicate",
         Verdict::Warn,
         |r| r.cable("studio-1", 5, "studio-2", 6),
-        "2 cables join studio-1 and studio-2: a mesh uses one, studio-1 receptacle 5 – studio-2 receptacle 6 is not used",
+        "2 cables join studio-1 and studio-2: a mesh uses one (studio-1 receptacle 2 – studio-2 receptacle 2), studio-1 receptacle 5 – studio-2 receptacle 6 is not used",
         |r| r.lose("studio-2"),
         "needs ssh.reachable on studio-2",
     ),
@@ -560,6 +552,89 @@ fn a_full_mac_is_told_what_to_take_out() {
     // A Mac Studio Max: people try the front ports.
     let rack = Rack::of("Mac16,9", "Mac Studio", 2, 4);
     says(&rack, "mesh.complete", Verdict::Fail, "are USB-C only");
+}
+
+#[test]
+fn of_two_cables_the_one_that_rdma_cannot_use_is_surplus() {
+    // The cable in the excluded receptacle comes first by its number.
+    let mut rack = Rack::kept(3);
+    rack.cable("studio-1", 1, "studio-2", 5);
+    let report = doctor(&rack);
+    let surplus: Vec<&str> = of(&report, "cabling.duplicate").iter().map(|f| f.message.as_str()).collect();
+    assert_eq!(
+        surplus,
+        [
+            "2 cables join studio-1 and studio-2: a mesh uses one (studio-1 receptacle 2 – studio-2 receptacle 2), studio-1 receptacle 1 – studio-2 receptacle 5 is not used"
+        ]
+    );
+    let place = "studio-1 (slot 1), receptacle 1 (back right, beside Ethernet; en2)";
+    says(&rack, "cabling.duplicate", Verdict::Warn, &format!("take out the cable between {place} and"));
+    // The same advice from the other check, not a receptacle that the mesh may need.
+    says(&rack, "cabling.excluded-receptacle", Verdict::Fail, &format!("take out the cable at {place}"));
+    // Nor is the good one given up for a pair that lacks a cable.
+    rack.unplug("studio-1", 3);
+    for id in 3..=6 {
+        rack.receptacle("studio-1", id).connected = true;
+        stranger(&mut rack, "studio-1", id);
+    }
+    let report = doctor(&rack);
+    let missing = of(&report, "mesh.complete");
+    assert!(missing.iter().all(|f| !told(f).contains("take out the cable at studio-1 (slot 1), receptacle 2")));
+    assert!(missing.iter().any(|f| told(f).contains("take out the cable at studio-1 (slot 1), receptacle 3")));
+}
+
+#[test]
+fn a_loop_in_the_excluded_receptacle_has_one_remedy() {
+    let mut rack = Rack::kept(3);
+    rack.cable("studio-2", 1, "studio-2", 5);
+    let report = doctor(&rack);
+    let wrong: Vec<String> = report.findings.iter().filter(|f| f.verdict > Verdict::Skip).map(told).collect();
+    assert_eq!(
+        wrong,
+        ["a cable joins receptacles 1 and 5 of studio-2 (slot 2): it connects nothing and can flood a bridge\n\
+             pull the cable at studio-2 (slot 2), receptacle 1 (back right, beside Ethernet; en2) and plug that end into another node"]
+    );
+    says(&rack, "cabling.excluded-receptacle", Verdict::Skip, "needs cabling.self-loop on studio-2");
+}
+
+/// Every check of links tells of every node whose links nobody knows.
+#[test]
+fn a_node_that_could_not_be_read_is_told_by_every_check_of_links() {
+    let ways: [(Damage, &str); 3] = [
+        (|r| r.lose("studio-3"), "needs ssh.reachable on studio-3"),
+        (|r| r.facts("studio-3").receptacles = Err(malformed("system_profiler")), "system_profiler, line 7"),
+        (
+            |r| {
+                r.snapshot.nodes.remove(&name("studio-3"));
+            },
+            "needs ssh.reachable on studio-3",
+        ),
+    ];
+    for (damage, why) in ways {
+        let mut rack = Rack::kept(3);
+        // With and without something else to say.
+        rack.cable("studio-1", 5, "studio-2", 5);
+        damage(&mut rack);
+        let report = doctor(&rack);
+        for check in [
+            "cabling.excluded-receptacle",
+            "cabling.speed",
+            "cabling.one-sided",
+            "cabling.via-dock",
+            "cabling.duplicate",
+            "cabling.foreign-peer",
+            "cabling.self-loop",
+            "rdma.port-active",
+            "rdma.gid",
+        ] {
+            let told = of(&report, check);
+            let told = told
+                .iter()
+                .any(|f| f.verdict == Verdict::Skip && f.node == Some(name("studio-3")) && f.message.contains(why));
+            assert!(told, "{check} is silent about studio-3:\n{}", show(&report));
+        }
+        assert!(of(&report, "mesh.complete").iter().all(|f| f.verdict == Verdict::Skip), "{}", show(&report));
+    }
 }
 
 #[test]

@@ -243,6 +243,21 @@ fn the_human_report_fits_80_columns_and_needs_no_colour() {
 }
 
 #[test]
+fn a_remedy_that_findings_share_is_told_once() {
+    let mut rack = bench::Rack::kept(3);
+    rack.interface("studio-1", 2).inet.clear();
+    rack.interface("studio-3", 3).inet.clear();
+    let (report, inventory, _) = report(&rack);
+    let sharing = report.findings.iter().filter(|f| f.check == "network.addresses" && f.remedy.is_some()).count();
+    assert_eq!(sharing, 2);
+    for verbose in [false, true] {
+        let text = doctor::human(&report, &inventory, printer(100), verbose);
+        assert_eq!(text.matches("$ macluster network apply\n").count(), 1, "{text}");
+        assert_eq!(text.matches("run this: as for studio-1 above (network.addresses)").count(), 1, "{text}");
+    }
+}
+
+#[test]
 fn a_healthy_rack_is_one_screen() {
     let (report, inventory, _) = report(&bench::Rack::kept(3));
     let text = doctor::human(&report, &inventory, printer(80), false);

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::Cabling;
 use crate::model::{Finding, Remedy, Verdict};
 use crate::view::Printer;
+use crate::view::remedy::Told;
 use crate::view::text::{Tint, hanging, paint};
 
 /// Everything that is wrong and what to do, then what cannot be told; empty when there is nothing.
@@ -14,11 +15,16 @@ pub(super) fn problems(cabling: &Cabling<'_>, printer: Printer) -> String {
     if wrong().next().is_some() {
         let _ = writeln!(out, "\n{}", paint(printer, Tint::Bold, "Problems"));
     }
+    let mut told = Told::default();
     for finding in wrong() {
         let (tint, word) = if finding.verdict == Verdict::Warn { (Tint::Yellow, "WARN") } else { (Tint::Red, "FAIL") };
         let head = format!("  {word}  ");
         let text = about(finding);
         out.push_str(&hanging(&head, &text, printer.width).replacen(word, &paint(printer, tint, word), 1));
+        if let Some(above) = told.before(finding) {
+            out.push_str(&hanging("        → ", &above, printer.width));
+            continue;
+        }
         let (steps, shown) = match &finding.remedy {
             Some(Remedy::AtMachine { steps }) => (steps.as_slice(), "→ "),
             Some(Remedy::Run { commands }) => (commands.as_slice(), "$ "),
