@@ -169,7 +169,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Status(opts) => cmd::status::run(opts, app).await,
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
         Command::Stop(opts) => cmd::stop::run(opts, app).await,
-        Command::Node(opts) => cmd::node::run(opts, app).await,
+        Command::Node(opts) => Box::pin(cmd::node::run(opts, app)).await,
         Command::Agent(_)
         | Command::Sim(_)
         | Command::Tunnel(_)

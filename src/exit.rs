@@ -19,9 +19,9 @@ pub enum Exit {
     ChecksFailed,
     /// 5: changes are pending; only with `--detailed-exitcode`.
     ChangesPending,
-    /// 6: some nodes were unreachable or failed; the others were served.
+    /// 6: some nodes were not reached or failed; the others were served.
     SomeNodesFailed,
-    /// 7: no node was reachable.
+    /// 7: no node was reached: no answer, a host key that is new or changed, a refused login.
     NoNodeReachable,
     /// 8: the rack moved since the plan was made.
     StalePlan,

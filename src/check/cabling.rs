@@ -3,12 +3,12 @@
 use super::Context;
 use super::judge::Purpose;
 use super::rdma_link::no_links;
-use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
+use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown, unread};
 use crate::mesh::usable::{RDMA_MIN_GBPS, best_of};
 use crate::mesh::{Cable, CableEnd, Link, SeenBy, leads_to_a_mac};
 use crate::model::facts::Receptacle;
 use crate::model::hardware::{Mac, Thunderbolt};
-use crate::model::{Category, NodeFacts, NodeName, Verdict};
+use crate::model::{Category, NodeName, Verdict};
 
 pub(super) const CHECKS: &[Row] = &[
     Row {
@@ -255,7 +255,7 @@ fn duplicate(ctx: &Context<'_>, say: &mut Say) {
 /// Says of every node whose cables are not known that they are not, and why.
 pub(super) fn skip_blind(ctx: &Context<'_>, say: &mut Say) {
     for node in ctx.nodes().filter(|n| blind(ctx, n)) {
-        say.skip(About::Node(node), why_blind(ctx.snapshot.facts(node), node));
+        say.skip(About::Node(node), why_blind(ctx, node));
     }
 }
 
@@ -265,9 +265,9 @@ pub(super) fn blind(ctx: &Context<'_>, node: &NodeName) -> bool {
 }
 
 /// Why the cables of a node are not known.
-pub(super) fn why_blind(facts: Option<&NodeFacts>, node: &NodeName) -> String {
-    match facts.map(|f| &f.receptacles) {
-        None => needs("ssh.reachable", node),
+pub(super) fn why_blind(ctx: &Context<'_>, node: &NodeName) -> String {
+    match ctx.snapshot.facts(node).map(|f| &f.receptacles) {
+        None => unread(ctx, node),
         Some(Err(error)) => unknown(error),
         Some(Ok(_)) => format!("not checked: system_profiler on {node} tells no domain UUIDs"),
     }

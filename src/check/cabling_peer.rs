@@ -30,7 +30,7 @@ fn odd_at<'a>(ctx: &Context<'a>, node: &'a NodeName) -> impl Iterator<Item = &'a
 fn visible(ctx: &Context<'_>, node: &NodeName, say: &mut Say) -> bool {
     let blind = blind(ctx, node);
     if blind {
-        say.skip(About::Node(node), why_blind(ctx.snapshot.facts(node), node));
+        say.skip(About::Node(node), why_blind(ctx, node));
     }
     !blind
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Context;
 use super::cabling::{better_than, blind, free_receptacles, skip_blind, why_blind};
 use super::judge::Purpose;
-use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
+use super::say::{About, Row, Say, Trouble, at_machine, unknown, unread};
 use crate::mesh::{leads_to_a_mac, ranks, ring};
 use crate::model::hardware::Mac;
 use crate::model::{Category, NodeName, Verdict};
@@ -90,7 +90,7 @@ fn complete_mesh(ctx: &Context<'_>, nodes: &[NodeName], say: &mut Say) {
     for (one, other) in ctx.graph.pairs_missing(nodes) {
         match [&one, &other].into_iter().find(|n| blind(ctx, n)) {
             Some(unseen) => {
-                let why = why_blind(ctx.snapshot.facts(unseen), unseen);
+                let why = why_blind(ctx, unseen);
                 say.skip(About::Rack, format!("{one} – {other}: {why}"));
             }
             None => missing(ctx, &one, &other, &mut free, "a mesh needs one for each pair", say),
@@ -180,7 +180,7 @@ fn missing(ctx: &Context<'_>, one: &NodeName, other: &NodeName, free: &mut Free,
 /// What to take out of a Mac whose allowed receptacles are all taken.
 fn make_room(ctx: &Context<'_>, node: &NodeName) -> String {
     let label = ctx.label(node);
-    let Some(facts) = ctx.snapshot.facts(node) else { return needs("ssh.reachable", node) };
+    let Some(facts) = ctx.snapshot.facts(node) else { return unread(ctx, node) };
     let excluded = Mac::of(facts).excluded();
     let receptacles = || facts.receptacles.iter().flatten().filter(|r| Some(r.id) != excluded);
     if let Some(device) = receptacles().find(|r| r.connected && !leads_to_a_mac(&r.attached)) {

@@ -6,7 +6,7 @@ use super::Context;
 use super::cabling::skip_blind;
 use super::judge::Purpose;
 use super::rdma::before_devices;
-use super::say::{About, Row, Say, Trouble, at_machine, needs, run, unknown};
+use super::say::{About, Row, Say, Trouble, at_machine, needs, run, unknown, unread};
 use crate::mesh::usable::{RDMA_MIN_GBPS, rdma_device};
 use crate::mesh::{Link, SeenBy};
 use crate::model::facts::{Attached, Gid, PeerMac, RdmaPort, RdmaSwitch};
@@ -39,7 +39,7 @@ fn before_ports(ctx: &Context<'_>, link: &Link) -> Result<(), String> {
         return Err(on("cabling.via-dock"));
     }
     for (end, _) in link.ends() {
-        let facts = ctx.snapshot.facts(&end.node).ok_or_else(|| needs("ssh.reachable", &end.node))?;
+        let facts = ctx.snapshot.facts(&end.node).ok_or_else(|| unread(ctx, &end.node))?;
         let mac = Mac::of(facts);
         if mac.thunderbolt != Some(Thunderbolt::Five) {
             return Err(needs("rdma.hardware", &end.node));
@@ -179,7 +179,7 @@ pub(super) fn no_links(ctx: &Context<'_>, say: &mut Say) {
 fn address(ctx: &Context<'_>, desired: &Desired, link: &Link, node: &NodeName) -> Result<Ipv4Addr, String> {
     let later = || "not checked (needs network.addresses on this link)".to_owned();
     let (own, _) = desired.link(&link.id).and_then(|l| l.at(node)).ok_or_else(later)?;
-    let facts = ctx.snapshot.facts(node).ok_or_else(|| needs("ssh.reachable", node))?;
+    let facts = ctx.snapshot.facts(node).ok_or_else(|| unread(ctx, node))?;
     let interfaces = facts.interfaces.as_ref().map_err(unknown)?;
     let interface = interfaces.iter().find(|i| i.name == own.interface);
     let there = interface.is_some_and(|i| i.inet.iter().any(|a| a.address == own.address));

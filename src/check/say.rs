@@ -4,7 +4,7 @@ use super::{Check, Context};
 use crate::mesh::Link;
 use crate::model::command::printable;
 use crate::model::hardware::Mac;
-use crate::model::{Category, FactError, Finding, NodeFacts, NodeName, Remedy, Verdict};
+use crate::model::{Category, FactError, FailureKind, Finding, NodeFacts, NodeName, Remedy, Verdict};
 
 /// A check as a row of its file's table.
 pub(super) struct Row {
@@ -138,6 +138,17 @@ pub(super) fn needs(check: &str, node: &NodeName) -> String {
     format!("not checked (needs {check} on {node})")
 }
 
+/// Why a check is skipped: nothing is known of a node, and this is what to see to first.
+pub(super) fn unread(ctx: &Context<'_>, node: &NodeName) -> String {
+    let failure = ctx.snapshot.nodes.get(node).and_then(|record| record.facts.as_ref().err());
+    let check = match failure.map(|f| f.kind) {
+        Some(FailureKind::UnknownHostKey | FailureKind::ChangedHostKey) => "ssh.host-key",
+        Some(FailureKind::Authentication | FailureKind::OwnKey) => "ssh.login",
+        Some(FailureKind::Unreachable | FailureKind::Lost) | None => "ssh.reachable",
+    };
+    needs(check, node)
+}
+
 /// Why a check is skipped: a fact is not known.
 pub(super) fn unknown(error: &FactError) -> String {
     format!("not checked: {error}")
@@ -153,7 +164,7 @@ impl<'a> Context<'a> {
     pub(super) fn facts_or_skip(&self, node: &NodeName, say: &mut Say) -> Option<&'a NodeFacts> {
         let facts = self.snapshot.facts(node);
         if facts.is_none() {
-            say.skip(About::Node(node), needs("ssh.reachable", node));
+            say.skip(About::Node(node), unread(self, node));
         }
         facts
     }

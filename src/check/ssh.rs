@@ -1,7 +1,7 @@
 //! `ssh`: reaching the nodes and becoming root there.
 
 use super::Context;
-use super::say::{About, Row, Say, Trouble, at_machine, needs, run, unknown};
+use super::say::{About, Row, Say, Trouble, at_machine, run, unknown, unread};
 use crate::model::facts::Sudo;
 use crate::model::{Category, CollectFailure, FailureKind, Node, NodeName, Remedy, Verdict};
 
@@ -68,8 +68,8 @@ fn host_key(ctx: &Context<'_>, say: &mut Say) {
         };
         let observed = failure.message.clone();
         match failure.kind {
-            FailureKind::Unreachable | FailureKind::Lost => say.skip(about, needs("ssh.reachable", node)),
-            FailureKind::Authentication => say.pass(about, format!("the host key of {label} is the known one")),
+            FailureKind::Unreachable | FailureKind::Lost => say.skip(about, unread(ctx, node)),
+            FailureKind::Authentication | FailureKind::OwnKey => say.pass(about, format!("the host key of {label} is the known one")),
             FailureKind::UnknownHostKey => say.trouble(
                 Verdict::Fail,
                 about,
@@ -119,10 +119,23 @@ fn login(ctx: &Context<'_>, say: &mut Say) {
                 }
             }
             Some(failure) => match failure.kind {
-                FailureKind::Unreachable | FailureKind::Lost => say.skip(about, needs("ssh.reachable", &node.name)),
-                FailureKind::UnknownHostKey | FailureKind::ChangedHostKey => {
-                    say.skip(about, needs("ssh.host-key", &node.name));
-                }
+                FailureKind::Unreachable
+                | FailureKind::Lost
+                | FailureKind::UnknownHostKey
+                | FailureKind::ChangedHostKey => say.skip(about, unread(ctx, &node.name)),
+                FailureKind::OwnKey => say.trouble(
+                    Verdict::Fail,
+                    about,
+                    Trouble {
+                        message: format!("there is no key to log in to {label} with: {}", failure.message),
+                        observed: failure.message.clone(),
+                        expected: "a key that can be used without a question".to_owned(),
+                        remedy: at_machine([format!(
+                            "at this desk: {}",
+                            failure.hint.as_deref().unwrap_or("name a key with `ssh.identity` in the inventory")
+                        )]),
+                    },
+                ),
                 FailureKind::Authentication => say.trouble(
                     Verdict::Fail,
                     about,

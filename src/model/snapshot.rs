@@ -69,6 +69,8 @@ pub enum FailureKind {
     ChangedHostKey,
     /// The host did not accept the user's keys.
     Authentication,
+    /// No key of the user's could be used: there is none, or the file meant is missing, unreadable or locked.
+    OwnKey,
     /// The connection broke while facts were read.
     Lost,
 }

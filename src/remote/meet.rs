@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::known_hosts::{HostKey, KnownHosts, Place, replace};
+use super::known_hosts::{HostKey, KnownHosts, Listing, Place, replace};
 use super::target::{Surroundings, Target};
 use super::{ConnectError, ConnectOptions, Fleet, SharedRemote};
 use crate::event::Events;
@@ -43,6 +43,7 @@ pub struct Recorded {
     pub keys: Vec<(Place, HostKey)>,
     listed: (String, u16),
     files: Vec<PathBuf>,
+    listing: Listing,
 }
 
 impl Recorded {
@@ -64,6 +65,7 @@ impl Recorded {
             keys: known.recorded(&host, port),
             listed: (host, port),
             files: target.user_known_hosts,
+            listing: target.listing,
         })
     }
 
@@ -83,7 +85,8 @@ impl Recorded {
     /// The files cannot be changed; then they are as before.
     pub async fn replace(&self, key: &HostKey) -> std::io::Result<Vec<(Place, HostKey)>> {
         let (files, (host, port), key) = (self.files.clone(), self.listed.clone(), key.clone());
-        let work = tokio::task::spawn_blocking(move || replace(&files, &host, port, &key));
+        let listing = self.listing;
+        let work = tokio::task::spawn_blocking(move || replace(&files, &host, port, &key, listing));
         work.await.map_err(std::io::Error::other)?
     }
 }

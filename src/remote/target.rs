@@ -1,9 +1,10 @@
-//! Where a connection goes and with what: the inventory's values win over `~/.ssh/config`, which wins over defaults.
+//! Where a connection goes and with what: the inventory's values win over `ssh_config`, which wins over defaults.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::ssh_config::{HostSettings, SshConfig, expand_home};
+use super::known_hosts::Listing;
+use super::ssh_config::{HostSettings, SshConfig, Strict, expand_home};
 use crate::model::inventory::{Inventory, Node, Ssh};
 
 /// What surrounds all connections of one run: home, user, agent, configuration.
@@ -19,7 +20,7 @@ pub struct Surroundings {
     pub global_known_hosts: Vec<PathBuf>,
     /// Limits of a connection.
     pub waits: Waits,
-    /// `~/.ssh/config`; empty with `ssh.use_config: false`.
+    /// `~/.ssh/config` and the one for all users; empty with `ssh.use_config: false`.
     config: SshConfig,
     use_config: bool,
 }
@@ -47,7 +48,16 @@ impl Surroundings {
         let user = user.or_else(|| rustix::process::getuid().is_root().then(|| "root".to_owned())).unwrap_or_default();
         let agent = std::env::var_os("SSH_AUTH_SOCK").filter(|v| !v.is_empty()).map(PathBuf::from);
         let global = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"].map(PathBuf::from).to_vec();
-        Self::new(home, user, agent, global, use_config)
+        Self::new(home, user, agent, global, use_config).with_system_config(Path::new("/etc/ssh/ssh_config"))
+    }
+
+    /// With the `ssh_config` for all users, which is read after the user's own; without effect where none is read.
+    #[must_use]
+    pub fn with_system_config(mut self, file: &Path) -> Self {
+        if self.use_config {
+            self.config = self.config.with_system(file);
+        }
+        self
     }
 
     /// With these values; reads `~/.ssh/config` below `home` if wanted.
@@ -94,6 +104,10 @@ pub(crate) struct Target {
     /// The user's files; new keys go to the first.
     pub(crate) user_known_hosts: Vec<PathBuf>,
     pub(crate) global_known_hosts: Vec<PathBuf>,
+    /// What becomes of it when it is not known yet.
+    pub(crate) strict: Strict,
+    /// How a new key is recorded.
+    pub(crate) listing: Listing,
     /// Hosts to go through, in the order of connecting.
     pub(crate) jumps: Vec<Target>,
     /// A `ProxyCommand` that is not going to be used.
@@ -176,6 +190,8 @@ fn resolve(wish: Wish<'_>, ssh: &Ssh, around: &Surroundings, depth: usize) -> Re
             (None, None) => ["known_hosts", "known_hosts2"].iter().map(|f| around.home.join(".ssh").join(f)).collect(),
         },
         global_known_hosts: settings.global_known_hosts.clone().unwrap_or_else(|| around.global_known_hosts.clone()),
+        strict: settings.strict.unwrap_or_default(),
+        listing: if settings.hash_known_hosts == Some(true) { Listing::Hashed } else { Listing::Plain },
         jumps,
         ignored_proxy_command: settings.proxy_command.filter(|_| wish.jump.is_none()),
     })

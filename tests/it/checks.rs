@@ -117,6 +117,14 @@ const OWN: &[Case] = &[
         "needs ssh.host-key on studio-2",
     ),
     (
+        "ssh.login",
+        Verdict::Fail,
+        |r| refuse(r, "studio-2", FailureKind::OwnKey, "cannot log in as `rack` with ~/k: it is encrypted"),
+        "there is no key to log in to studio-2 (slot 2) with: cannot log in as `rack` with ~/k: it is encrypted",
+        |r| refuse(r, "studio-2", FailureKind::ChangedHostKey, "changed"),
+        "needs ssh.host-key on studio-2",
+    ),
+    (
         "ssh.sudo",
         Verdict::Fail,
         |r| r.facts("studio-2").sudo = Ok(Sudo::NotAllowed),
@@ -685,6 +693,36 @@ fn a_ring_is_enough_for_the_ring_backends() {
     says(&rack, "mesh.complete", Verdict::Pass, "a ring joins all 4 nodes: studio-1 – studio-3 – studio-2 – studio-4");
     rack.inventory.runtime.backend = Backend::Jaccl;
     says(&rack, "mesh.complete", Verdict::Fail, "no cable joins studio-1 (slot 1) and studio-2 (slot 2)");
+}
+
+#[test]
+fn what_is_not_checked_names_the_check_that_failed() {
+    for (kind, failed) in [
+        (FailureKind::Unreachable, "ssh.reachable"),
+        (FailureKind::Lost, "ssh.reachable"),
+        (FailureKind::UnknownHostKey, "ssh.host-key"),
+        (FailureKind::ChangedHostKey, "ssh.host-key"),
+        (FailureKind::Authentication, "ssh.login"),
+        (FailureKind::OwnKey, "ssh.login"),
+    ] {
+        let mut rack = Rack::kept(3);
+        refuse(&mut rack, "studio-2", kind, "no");
+        let report = doctor(&rack);
+        let wrong: BTreeSet<&str> = report
+            .findings
+            .iter()
+            .filter(|f| f.verdict == Verdict::Fail && f.node.as_ref().is_some_and(|n| n.as_str() == "studio-2"))
+            .map(|f| f.check.as_str())
+            .collect();
+        assert_eq!(wrong, BTreeSet::from([failed]), "{kind:?}");
+        let needed: BTreeSet<&str> = report
+            .findings
+            .iter()
+            .filter(|f| f.verdict == Verdict::Skip)
+            .filter_map(|f| f.message.split_once("needs ssh.")?.1.split_once(" on studio-2").map(|(check, _)| check))
+            .collect();
+        assert_eq!(needed.iter().map(|c| format!("ssh.{c}")).collect::<Vec<_>>(), [failed], "{}", show(&report));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use macluster::remote::known_hosts::{HostKey, KnownHosts, Verdict, record};
+use macluster::remote::known_hosts::{HostKey, KnownHosts, Listing, Verdict, record};
 
 use crate::support::sshd::not_run;
 
@@ -123,9 +123,9 @@ fn a_new_key_is_appended_as_a_whole_line_and_only_once() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("ssh/known_hosts");
     let (a, b) = (key("ssh-ed25519", 1), key("ssh-ed25519", 2));
-    record(&file, "10.0.0.1", 22, &a).expect("recorded");
-    record(&file, "10.0.0.1", 22, &a).expect("already there");
-    record(&file, "10.0.0.1", 2222, &b).expect("another port");
+    record(&file, "10.0.0.1", 22, &a, Listing::Plain).expect("recorded");
+    record(&file, "10.0.0.1", 22, &a, Listing::Plain).expect("already there");
+    record(&file, "10.0.0.1", 2222, &b, Listing::Plain).expect("another port");
     let expected = format!("10.0.0.1 ssh-ed25519 {}\n[10.0.0.1]:2222 ssh-ed25519 {}\n", b64(&a), b64(&b));
     assert_eq!(std::fs::read_to_string(&file).expect("readable"), expected);
     {
@@ -136,12 +136,34 @@ fn a_new_key_is_appended_as_a_whole_line_and_only_once() {
     }
     // Someone's editor left the last line open, and another key came in meanwhile.
     std::fs::write(&file, line("10.0.0.9", &a)).expect("written");
-    record(&file, "10.0.0.8", 22, &a).expect("recorded");
+    record(&file, "10.0.0.8", 22, &a, Listing::Plain).expect("recorded");
     let text = std::fs::read_to_string(&file).expect("readable");
     assert_eq!(text, format!("{}\n{}\n", line("10.0.0.9", &a), line("10.0.0.8", &a)));
-    let refused = record(&file, "10.0.0.9", 22, &b).expect_err("it lists another key");
+    let refused = record(&file, "10.0.0.9", 22, &b, Listing::Plain).expect_err("it lists another key");
     assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(std::fs::read_to_string(&file).expect("readable"), text, "nothing was written");
+}
+
+#[test]
+fn a_hashed_name_is_found_again_and_tells_nobody() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("known_hosts");
+    let (a, b) = (key("ssh-ed25519", 1), key("ssh-ed25519", 2));
+    for _ in 0..2 {
+        record(&file, "Studio-1.example", 22, &a, Listing::Hashed).expect("recorded");
+        record(&file, "studio-1.example", 2222, &b, Listing::Hashed).expect("another port");
+    }
+    let text = std::fs::read_to_string(&file).expect("readable");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.lines().all(|l| l.starts_with("|1|")) && !text.contains("tudio"), "{text}");
+    assert_eq!(verdict(&text, "studio-1.example", 22, &a), "Known");
+    assert_eq!(verdict(&text, "studio-1.example", 2222, &a), "Changed:2");
+    assert_eq!(verdict(&text, "studio-2.example", 22, &a), "Unknown");
+    let found = Command::new("ssh-keygen").arg("-F").arg("[studio-1.example]:2222").arg("-f").arg(&file).output();
+    match found {
+        Ok(found) => assert!(found.status.success(), "ssh-keygen finds it, too"),
+        Err(_) => not_run("a_hashed_name_is_found_again", "ssh-keygen is not installed"),
+    }
 }
 
 #[test]
@@ -151,7 +173,9 @@ fn many_writers_leave_whole_lines() {
     std::thread::scope(|scope| {
         for n in 0..16_u8 {
             let file = &file;
-            scope.spawn(move || record(file, &format!("10.0.0.{n}"), 22, &key("ssh-ed25519", n)).expect("recorded"));
+            scope.spawn(move || {
+                record(file, &format!("10.0.0.{n}"), 22, &key("ssh-ed25519", n), Listing::Plain).expect("recorded");
+            });
         }
     });
     let text = std::fs::read_to_string(&file).expect("readable");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use macluster::remote::ssh_config::{HostSettings, SshConfig};
+use macluster::remote::ssh_config::{HostSettings, SshConfig, Strict};
 
 use crate::support::sshd::not_run;
 
@@ -126,6 +126,51 @@ fn a_missing_file_is_an_empty_configuration() {
     let config = SshConfig::load(&dir.path().join("none"), dir.path(), "desk");
     assert_eq!(config.settings("mac", None), HostSettings::default());
     assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn the_file_for_all_users_comes_second_and_its_blocks_are_its_own() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let etc = dir.path().join("etc");
+    std::fs::create_dir_all(etc.join("ssh_config.d")).expect("a folder");
+    // macOS's own file begins with such an Include.
+    std::fs::write(etc.join("ssh_config.d/50-site.conf"), "Host studio-*\nPort 2201\nUser site\n").expect("written");
+    let system = "Include ssh_config.d/*\nHost *\nHashKnownHosts yes\nIdentityFile /k/site\nPort 22\n\
+                  Match host *.rack.example\nStrictHostKeyChecking yes\nMatch exec true\nUser never\n";
+    std::fs::write(etc.join("ssh_config"), system).expect("written");
+    // The last block of the user's file does not go on in the other one.
+    let user =
+        "Host studio-1\nHostName one.rack.example\nUser me\nIdentityFile /k/mine\nHost nobody\nHashKnownHosts no\n";
+    let config = config(dir.path(), user).with_system(&etc.join("ssh_config"));
+    let one = config.settings("studio-1", None);
+    assert_eq!((one.user.as_deref(), one.port, one.hash_known_hosts), (Some("me"), Some(2201), Some(true)));
+    assert_eq!(one.identity_files, ["/k/mine", "/k/site"].map(PathBuf::from));
+    assert_eq!(one.strict, Some(Strict::Yes), "the name that the user's file gives it");
+    let two = config.settings("studio-2", None);
+    assert_eq!((two.user.as_deref(), two.strict), (Some("site"), None));
+    assert_eq!(config.settings("nobody", None).hash_known_hosts, Some(false));
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(config.warnings[0].contains("etc/ssh_config:8: `Match exec`"), "{:?}", config.warnings);
+    assert_eq!(SshConfig::default().with_system(&etc.join("none")).settings("x", None), HostSettings::default());
+}
+
+#[test]
+fn what_is_said_about_unknown_host_keys() {
+    for (word, strict) in [
+        ("yes", Strict::Yes),
+        ("TRUE", Strict::Yes),
+        ("ask", Strict::Ask),
+        ("accept-new", Strict::AcceptNew),
+        ("no", Strict::AcceptNew),
+        ("off", Strict::AcceptNew),
+    ] {
+        let text = format!("StrictHostKeyChecking {word}\nStrictHostKeyChecking ask");
+        assert_eq!(settings(&text, "x").strict, Some(strict), "{word}");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let config = config(dir.path(), "StrictHostKeyChecking maybe\nStrictHostKeyChecking yes");
+    assert_eq!(config.settings("x", None).strict, Some(Strict::Yes));
+    assert!(config.warnings[0].contains(":1: StrictHostKeyChecking `maybe`"), "{:?}", config.warnings);
 }
 
 /// `ssh -G`, as a list of lines.

@@ -32,7 +32,7 @@ pub(super) fn bridge(ctx: &Context<'_>, say: &mut Say) {
         let about = About::Node(node);
         let label = ctx.label(node);
         if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(Some(facts), node));
+            say.skip(about, why_blind(ctx, node));
             continue;
         }
         let interfaces = match (&facts.interfaces, &facts.hardware_ports) {

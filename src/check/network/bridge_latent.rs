@@ -12,7 +12,7 @@ pub(super) fn bridge_latent(ctx: &Context<'_>, say: &mut Say) {
         let about = About::Node(node);
         let label = ctx.label(node);
         if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(Some(facts), node));
+            say.skip(about, why_blind(ctx, node));
             continue;
         }
         let (entries, interfaces) = match (&facts.network.bridge_entries, &facts.interfaces, &facts.hardware_ports) {

@@ -16,7 +16,7 @@ pub(super) fn bridge_loop(ctx: &Context<'_>, say: &mut Say) {
             continue;
         };
         let why = if ctx.graph.blind.contains(node) {
-            Some(why_blind(Some(facts), node))
+            Some(why_blind(ctx, node))
         } else {
             let error = facts.interfaces.as_ref().err().or(facts.hardware_ports.as_ref().err());
             error.map(unknown).or_else(|| nameless(ctx, node))

@@ -22,7 +22,7 @@ pub(super) fn dhcp_on_link(ctx: &Context<'_>, say: &mut Say) {
         let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
         let about = About::Node(node);
         if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(Some(facts), node));
+            say.skip(about, why_blind(ctx, node));
             continue;
         }
         let services = match (&facts.network.services, &facts.hardware_ports) {

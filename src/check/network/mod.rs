@@ -16,7 +16,7 @@ mod pool_overlap;
 mod subnets;
 
 use super::Context;
-use super::say::{Row, Say, needs, run, unknown};
+use super::say::{Row, Say, run, unknown, unread};
 use crate::mesh::{Link, SeenBy};
 use crate::model::facts::Interface;
 use crate::model::hardware::Mac;
@@ -61,7 +61,7 @@ fn no_network(ctx: &Context<'_>, link: &Link) -> String {
         return on("cabling.via-dock");
     }
     for (end, interface) in link.ends() {
-        let Some(facts) = ctx.snapshot.facts(&end.node) else { return needs("ssh.reachable", &end.node) };
+        let Some(facts) = ctx.snapshot.facts(&end.node) else { return unread(ctx, &end.node) };
         if Mac::of(facts).excluded() == Some(end.receptacle) {
             return on("cabling.excluded-receptacle");
         }
@@ -81,7 +81,7 @@ fn addressed<'w>(ctx: &Context<'_>, wanted: &'w Desired, link: &Link) -> Result<
     let prefix = network.network.prefix_len();
     for end in [&network.a, &network.b] {
         match ctx.snapshot.facts(&end.node).map(|f| &f.interfaces) {
-            None => return Err(needs("ssh.reachable", &end.node)),
+            None => return Err(unread(ctx, &end.node)),
             Some(Err(error)) => return Err(unknown(error)),
             Some(Ok(_)) => {}
         }

@@ -17,7 +17,7 @@ pub(super) fn persistent(ctx: &Context<'_>, say: &mut Say) {
         let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
         let about = About::Node(node);
         if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(Some(facts), node));
+            say.skip(about, why_blind(ctx, node));
             continue;
         }
         let judged = ends(ctx, facts, &wanted, node).and_then(|ends| {

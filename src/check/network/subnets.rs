@@ -55,7 +55,7 @@ pub(super) fn subnets_disjoint(ctx: &Context<'_>, say: &mut Say) {
         let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
         let about = About::Node(node);
         if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(Some(facts), node));
+            say.skip(about, why_blind(ctx, node));
             continue;
         }
         if let (Err(error), _) | (_, Err(error)) = (facts.interfaces.as_ref(), &facts.hardware_ports) {

@@ -46,6 +46,13 @@ pub(super) enum Read {
     Broken(String),
 }
 
+/// A name that only those recognise who know it: `|1|salt|hash`, as `ssh-keygen -H` writes it.
+pub(super) fn hashed(salt: &[u8; 20], name: &str) -> String {
+    let mut mac = Hmac::<Sha1>::new_from_slice(salt).expect("HMAC takes keys of any length");
+    mac.update(name.as_bytes());
+    format!("|1|{}|{}", STANDARD.encode(salt), STANDARD.encode(mac.finalize().into_bytes()))
+}
+
 impl Names {
     fn read(field: &str) -> Result<Self, String> {
         let Some(hashed) = field.strip_prefix('|') else {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 pub use line::Marker;
 use line::{Entry, Read};
-pub use record::record;
+pub use record::{Listing, record};
 pub use replace::replace;
 
 /// A host key as it is offered or recorded: its type's name and the raw public key.

@@ -12,12 +12,33 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{HostKey, KnownHosts, Verdict, listed_name};
 
+/// How the name of a host is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listing {
+    /// As it is.
+    #[default]
+    Plain,
+    /// `HashKnownHosts yes`: `|1|salt|HMAC-SHA1`, so that the file tells nobody which hosts it is about.
+    Hashed,
+}
+
+impl Listing {
+    fn write(self, name: &str) -> io::Result<String> {
+        if self == Listing::Plain {
+            return Ok(name.to_owned());
+        }
+        let mut salt = [0; 20];
+        File::open("/dev/urandom")?.read_exact(&mut salt)?;
+        Ok(super::line::hashed(&salt, &name.to_ascii_lowercase()))
+    }
+}
+
 /// Records the key of an unknown host, as OpenSSH writes it: one whole line, in one write, under a lock, and only if
 /// the host is still unknown to this file (another run may have been faster).
 ///
 /// # Errors
 /// The file cannot be written; or it meanwhile says something else about the host ([`io::ErrorKind::AlreadyExists`]).
-pub fn record(file: &Path, host: &str, port: u16, key: &HostKey) -> io::Result<()> {
+pub fn record(file: &Path, host: &str, port: u16, key: &HostKey, listing: Listing) -> io::Result<()> {
     if let Some(dir) = file.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
@@ -38,7 +59,8 @@ pub fn record(file: &Path, host: &str, port: u16, key: &HostKey) -> io::Result<(
         }
     }
     let gap = if ends_open(&mut handle)? { "\n" } else { "" };
-    let line = format!("{gap}{} {} {}\n", listed_name(host, port), key.kind, STANDARD.encode(&key.blob));
+    let name = listing.write(&listed_name(host, port))?;
+    let line = format!("{gap}{name} {} {}\n", key.kind, STANDARD.encode(&key.blob));
     let before = handle.metadata()?.len();
     if let Err(e) = handle.write_all(line.as_bytes()) {
         // A full disk must not leave half a line that the next append would complete to nonsense.

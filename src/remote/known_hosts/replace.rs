@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::line::{self, Marker, Names};
-use super::record::{lock, record};
+use super::record::{Listing, lock, record};
 use super::{HostKey, Place, listed_name};
 
 /// Keys that were taken out, with the places where they stood.
@@ -17,7 +17,7 @@ pub(super) type Removed = Vec<(Place, HostKey)>;
 /// # Errors
 /// A file cannot be read or written. A line lists the host by a pattern, which may be about other hosts too
 /// ([`io::ErrorKind::Unsupported`]): then nothing is changed.
-pub fn replace(files: &[PathBuf], host: &str, port: u16, key: &HostKey) -> io::Result<Removed> {
+pub fn replace(files: &[PathBuf], host: &str, port: u16, key: &HostKey, listing: Listing) -> io::Result<Removed> {
     let name = listed_name(host, port);
     let Some(first) = files.first() else {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no known_hosts file to record it in"));
@@ -37,7 +37,7 @@ pub fn replace(files: &[PathBuf], host: &str, port: u16, key: &HostKey) -> io::R
         write(path, text, handle)?;
     }
     drop(changed);
-    record(first, host, port, key)?;
+    record(first, host, port, key, listing)?;
     Ok(removed)
 }
 
@@ -142,7 +142,7 @@ mod tests {
         );
         std::fs::write(&files[0], &before).expect("written");
         std::fs::write(&files[1], format!("mac {other}\n")).expect("written");
-        let gone = replace(&files, "mac", 22, &new).expect("replaced");
+        let gone = replace(&files, "mac", 22, &new, Listing::Plain).expect("replaced");
         let places: Vec<usize> = gone.iter().map(|(place, _)| place.line).collect();
         assert_eq!((places, gone[2].1.clone()), (vec![4, 5, 1], key(2)));
         assert_eq!(
@@ -154,7 +154,7 @@ mod tests {
         );
         assert_eq!(std::fs::read_to_string(&files[1]).expect("readable"), "");
         // Again: the key is taken out and comes back.
-        assert_eq!(replace(&files, "mac", 22, &new).expect("replaced").len(), 1);
+        assert_eq!(replace(&files, "mac", 22, &new, Listing::Plain).expect("replaced").len(), 1);
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let file = dir.path().join("known_hosts");
         let before = format!("mac {}\nm* {}\n", text(&key(1)), text(&key(1)));
         std::fs::write(&file, &before).expect("written");
-        let error = replace(std::slice::from_ref(&file), "mac", 22, &key(3)).expect_err("a pattern");
+        let error = replace(std::slice::from_ref(&file), "mac", 22, &key(3), Listing::Plain).expect_err("a pattern");
         assert!(error.to_string().ends_with(":2 lists mac by a pattern that may be about other hosts too"), "{error}");
         assert_eq!(std::fs::read_to_string(&file).expect("readable"), before);
     }
@@ -172,7 +172,7 @@ mod tests {
     fn a_host_that_was_not_recorded_is_added() {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("new/known_hosts");
-        assert_eq!(replace(std::slice::from_ref(&file), "mac", 2200, &key(3)).expect("recorded"), []);
+        assert_eq!(replace(std::slice::from_ref(&file), "mac", 2200, &key(3), Listing::Plain).expect("recorded"), []);
         assert_eq!(std::fs::read_to_string(&file).expect("readable"), format!("[mac]:2200 {}\n", text(&key(3))));
     }
 }

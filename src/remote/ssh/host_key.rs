@@ -10,7 +10,12 @@ use crate::model::FailureKind;
 use crate::remote::ConnectError;
 use crate::remote::known_hosts::{HostKey, KnownHosts, Verdict, listed_name, record};
 use crate::remote::prompt::{Asker, Limit};
+use crate::remote::ssh_config::Strict;
 use crate::remote::target::Target;
+
+/// What to do about a host that is not known yet.
+const COMPARE: &str = "compare the fingerprint with the one shown at the machine \
+                       (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then run again with --accept-new-host-keys";
 
 /// How unknown keys are treated; the same for all connections of a run.
 #[derive(Clone)]
@@ -120,9 +125,17 @@ impl HostKeyPolicy {
             // It may well be known there.
             note = format!("{note} ({why})");
         }
-        if self.accept_new {
+        // Said for this run, the option counts for more than the configuration.
+        if self.accept_new || target.strict == Strict::AcceptNew {
             self.remember(target, key).await;
             return Ok(());
+        }
+        if target.strict == Strict::Yes {
+            return Err(refusal(
+                FailureKind::UnknownHostKey,
+                format!("{name} is not known yet{note}, and StrictHostKeyChecking is `yes`; its key is {key}"),
+                Some(COMPARE.to_owned()),
+            ));
         }
         let question = format!(
             "{name} is not known yet{note}. Its key is\n  {key}\nCompare it with the one shown at the machine. Trust it \
@@ -149,11 +162,7 @@ impl HostKeyPolicy {
             None => Err(refusal(
                 FailureKind::UnknownHostKey,
                 format!("{name} is not known yet{note}; its key is {key}"),
-                Some(
-                    "compare the fingerprint with the one shown at the machine \
-                     (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then run again with --accept-new-host-keys"
-                        .to_owned(),
-                ),
+                Some(COMPARE.to_owned()),
             )),
         }
     }
@@ -169,7 +178,8 @@ impl HostKeyPolicy {
             return;
         };
         let shown = file.display().to_string();
-        let done = tokio::task::spawn_blocking(move || record(&file, &host, port, &key)).await;
+        let listing = target.listing;
+        let done = tokio::task::spawn_blocking(move || record(&file, &host, port, &key, listing)).await;
         let event = match done {
             Ok(Ok(())) => Event::Note { node: None, text: format!("recorded the key of {name} in {shown}: {text}") },
             Ok(Err(e)) => {

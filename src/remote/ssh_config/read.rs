@@ -20,12 +20,12 @@ pub(super) struct Line {
     pub(super) included: Vec<Line>,
 }
 
-/// Reads a file; one that does not exist is empty.
-pub(super) fn file(path: &Path, home: &Path, warnings: &mut Vec<String>) -> Vec<Line> {
-    read_file(path, home, 0, warnings)
+/// Reads a file; one that does not exist is empty. Relative includes lie in `base`.
+pub(super) fn file(path: &Path, home: &Path, base: &Path, warnings: &mut Vec<String>) -> Vec<Line> {
+    read_file(path, (home, base), 0, warnings)
 }
 
-fn read_file(path: &Path, home: &Path, depth: usize, warnings: &mut Vec<String>) -> Vec<Line> {
+fn read_file(path: &Path, places: (&Path, &Path), depth: usize, warnings: &mut Vec<String>) -> Vec<Line> {
     let text = match std::fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(e) => {
@@ -47,8 +47,8 @@ fn read_file(path: &Path, home: &Path, depth: usize, warnings: &mut Vec<String>)
                         warnings.push(format!("{place}: includes are nested too deeply; this one is left out"));
                     } else {
                         for arg in &args {
-                            for found in expand(arg, home) {
-                                included.extend(read_file(&found, home, depth + 1, warnings));
+                            for found in expand(arg, places) {
+                                included.extend(read_file(&found, places, depth + 1, warnings));
                             }
                         }
                     }
@@ -100,10 +100,10 @@ pub(super) fn words(raw: &str) -> Result<Option<(String, Vec<String>)>, String> 
     Ok(Some((keyword.to_ascii_lowercase(), args)))
 }
 
-/// Files named by an `Include` argument: relative to `~/.ssh`, wildcards in any part, in order of names.
-fn expand(arg: &str, home: &Path) -> Vec<PathBuf> {
+/// Files named by an `Include` argument: relative to the second place, wildcards in any part, in order of names.
+fn expand(arg: &str, (home, base): (&Path, &Path)) -> Vec<PathBuf> {
     let path = expand_home(arg, home);
-    let path = if path.is_absolute() { path } else { home.join(".ssh").join(path) };
+    let path = if path.is_absolute() { path } else { base.join(path) };
     let mut found = vec![PathBuf::from("/")];
     for part in path.components() {
         let std::path::Component::Normal(name) = part else {

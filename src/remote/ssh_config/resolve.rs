@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::read::Line;
-use super::{HostSettings, SshConfig, expand_home};
+use super::{HostSettings, SshConfig, Strict, expand_home};
 use crate::remote::pattern;
 
 struct Walk<'a> {
@@ -34,6 +34,7 @@ pub(super) fn resolve(config: &SshConfig, host: &str, user: Option<&str>) -> Hos
         identities_only: None,
     };
     walk.lines(&config.lines, true);
+    walk.lines(&config.system, true);
     walk.finish()
 }
 
@@ -126,6 +127,10 @@ impl Walk<'_> {
             "hostkeyalias" => {
                 self.out.host_key_alias.get_or_insert_with(|| first.clone());
             }
+            "stricthostkeychecking" if self.out.strict.is_none() => self.out.strict = strict(first),
+            "hashknownhosts" => {
+                self.out.hash_known_hosts.get_or_insert(yes);
+            }
             // Everything else (ciphers, forwarding, multiplexing, …) is no business of ours.
             _ => {}
         }
@@ -164,6 +169,16 @@ impl Walk<'_> {
     }
 }
 
+/// None: not understood. `no` lets ssh go on even with a changed key; here it only saves the question.
+fn strict(word: &str) -> Option<Strict> {
+    match word.to_ascii_lowercase().as_str() {
+        "yes" | "true" => Some(Strict::Yes),
+        "accept-new" | "no" | "false" | "off" => Some(Strict::AcceptNew),
+        "ask" => Some(Strict::Ask),
+        _ => None,
+    }
+}
+
 /// What is written but not honoured, once per line, whatever the host.
 pub(super) fn remarks(lines: &[Line], warnings: &mut Vec<String>) {
     for line in lines {
@@ -192,6 +207,11 @@ pub(super) fn remarks(lines: &[Line], warnings: &mut Vec<String>) {
             }
             ("port", [port, ..]) if port.parse::<u16>().is_ok_and(|p| p != 0) => {}
             ("port", [port, ..]) => warnings.push(format!("{place}: `{}` is no port", port.escape_debug())),
+            ("stricthostkeychecking", [word, ..]) if strict(word).is_none() => {
+                let word = word.escape_debug();
+                warnings
+                    .push(format!("{place}: StrictHostKeyChecking `{word}` is none of yes, no, accept-new and ask"));
+            }
             _ => remarks(&line.included, warnings),
         }
     }

@@ -61,6 +61,64 @@ async fn an_unknown_host_needs_the_flag_or_a_yes_and_is_then_known() {
     assert!(said.contains("SHA256:") && said.contains("known_hosts"), "the recording is announced: {said}");
 }
 
+/// An inventory that leaves everything but the port to this `~/.ssh/config`.
+fn configured(sshd: &Sshd, config: &str) -> macluster::model::Inventory {
+    std::fs::create_dir_all(sshd.path(".ssh")).expect("a folder");
+    let identity = format!("IdentityFile {}\nIdentitiesOnly yes\n", sshd.path("id").display());
+    std::fs::write(sshd.path(".ssh/config"), format!("{config}\n{identity}")).expect("written");
+    inventory(sshd.dir.path(), &[sshd.port], "  use_config: true\n")
+}
+
+#[tokio::test]
+async fn the_configuration_may_settle_unknown_hosts_but_never_a_changed_key() {
+    let Some(sshd) = Sshd::start("the_configuration_may_settle", &["ed25519"], "") else { return };
+    let yes = Script::answering(true);
+    let asking = ConnectOptions { prompt: yes.clone(), ..options(false) };
+    // `yes`: refused without a question; the option of this run counts for more.
+    let strict = configured(&sshd, "StrictHostKeyChecking yes");
+    let error = reach(&strict, &asking, &around(sshd.dir.path(), true)).await.err().expect("strict");
+    assert_eq!((error.kind, yes.asked().len()), (FailureKind::UnknownHostKey, 0));
+    assert!(error.message.contains("StrictHostKeyChecking is `yes`"), "{}", error.message);
+    assert_eq!(file(&sshd), "");
+    reach(&strict, &options(true), &around(sshd.dir.path(), true)).await.map(drop).expect("the option");
+    // Recorded without a question, hashed where that is wanted, and found again.
+    for word in ["accept-new", "no"] {
+        std::fs::remove_file(sshd.path("known_hosts")).expect("removed");
+        let easy = configured(&sshd, &format!("StrictHostKeyChecking {word}\nHashKnownHosts yes"));
+        for _ in 0..2 {
+            reach(&easy, &asking, &around(sshd.dir.path(), true)).await.map(drop).expect(word);
+            assert!(file(&sshd).starts_with("|1|") && file(&sshd).lines().count() == 1, "{}", file(&sshd));
+        }
+        assert_eq!(yes.asked().len(), 0);
+    }
+    // `no` lets ssh itself go on with a changed key. Not here.
+    let other = format!("[127.0.0.1]:{} {}\n", sshd.port, stranger(&sshd, "ed25519"));
+    std::fs::write(sshd.path("known_hosts"), &other).expect("written");
+    for word in ["accept-new", "no", "ask"] {
+        let easy = configured(&sshd, &format!("StrictHostKeyChecking {word}"));
+        let options = ConnectOptions { accept_new_host_keys: true, ..asking.clone() };
+        let error = reach(&easy, &options, &around(sshd.dir.path(), true)).await.err().expect("changed");
+        assert_eq!((error.kind, file(&sshd)), (FailureKind::ChangedHostKey, other.clone()), "{word}");
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_for_all_users_is_read_after_the_users_own() {
+    let Some(sshd) = Sshd::start("the_configuration_for_all_users", &["ed25519"], "") else { return };
+    let system = sshd.path("ssh_config");
+    std::fs::write(&system, "Host *\nStrictHostKeyChecking accept-new\nHashKnownHosts yes\n").expect("written");
+    let plain = configured(&sshd, "HashKnownHosts no");
+    let around = around(sshd.dir.path(), true).with_system_config(&system);
+    reach(&plain, &options(false), &around).await.map(drop).expect("accepted");
+    assert!(file(&sshd).starts_with("[127.0.0.1]:"), "{}", file(&sshd));
+    // Left alone where the inventory says so.
+    std::fs::remove_file(sshd.path("known_hosts")).expect("removed");
+    let inventory = inventory(sshd.dir.path(), &[sshd.port], &own_key(&sshd));
+    let around = super::around(sshd.dir.path(), false).with_system_config(&system);
+    let error = reach(&inventory, &options(false), &around).await.err().expect("nobody to ask");
+    assert_eq!(error.kind, FailureKind::UnknownHostKey);
+}
+
 #[tokio::test]
 async fn two_nodes_on_one_unknown_host_are_asked_about_once() {
     let Some(sshd) = Sshd::start("two_nodes_on_one_unknown_host", &["ed25519"], "") else { return };

@@ -63,11 +63,18 @@ async fn an_encrypted_key_asks_once_for_all_nodes() {
     let fleet = Fleet::connect_in(&inventory, &asking, &silent(), &around).await;
     assert_eq!((fleet.reached().count(), script.asked().len()), (0, 3));
     for (_, error) in fleet.unreached() {
-        assert_eq!(error.kind, FailureKind::Authentication);
+        assert_eq!(error.kind, FailureKind::OwnKey);
         assert!(error.message.contains("wrong three times"), "{}", error.message);
     }
     let error = reach(&inventory, &options(true), &around).await.err().expect("no terminal");
     assert!(error.message.contains("no terminal"), "{}", error.message);
+    assert_eq!(
+        (error.kind, error.hint.expect("a hint")),
+        (
+            FailureKind::OwnKey,
+            format!("unlock it once with `ssh-add {}`, or run macluster in a terminal", key.display())
+        )
+    );
 }
 
 #[tokio::test]
@@ -166,7 +173,7 @@ async fn keys_of_the_agent_log_in_unless_the_inventory_leaves_it_alone() {
 
         let alone = inventory(sshd.dir.path(), &[sshd.port], "  use_config: false\n");
         let error = reach(&alone, &options(true), &around(false)).await.err().expect("no key at all");
-        assert_eq!(error.kind, FailureKind::Authentication);
+        assert_eq!(error.kind, FailureKind::OwnKey);
         assert!(error.message.contains("keys tried: none"), "{}", error.message);
         drop(agent);
         let _ = std::fs::remove_file(sshd.path("agent"));
@@ -186,9 +193,25 @@ async fn a_refused_login_says_what_was_tried_and_what_would_do() {
     }
     assert!(error.hint.expect("a hint").contains("authorized_keys"));
 
-    let missing = super::inventory(sshd.dir.path(), &[sshd.port], &with_key(&sshd.path("nothing")));
-    let error = reach(&missing, &options(true), &around(sshd.dir.path(), false)).await.err().expect("no key");
-    assert!(error.message.contains("nothing does not exist"), "{}", error.message);
+    // The key that was meant cannot be used: that is said, not how to bring it to the node.
+    let (locked_up, stray) = (sshd.path("locked_up"), sshd.path("stray"));
+    std::fs::create_dir(&locked_up).expect("a folder where a key should be");
+    std::fs::write(&stray, "nothing of the kind\n").expect("written");
+    let public = key.with_extension("pub");
+    std::fs::copy(&public, sshd.path("alone.pub")).expect("copied");
+    for (path, what, action) in [
+        (sshd.path("nothing"), "nothing does not exist", "put the key at "),
+        (locked_up, "locked_up cannot be used: ", "make "),
+        (stray, "stray cannot be used: it is no key file", "make "),
+        (sshd.path("alone.pub"), "alone.pub: the agent does not hold this key", "give the private key "),
+    ] {
+        let own = super::inventory(sshd.dir.path(), &[sshd.port], &with_key(&path));
+        let error = reach(&own, &options(true), &around(sshd.dir.path(), false)).await.err().expect("no key");
+        assert_eq!(error.kind, FailureKind::OwnKey, "{}", error.message);
+        assert!(error.message.contains(what), "{}", error.message);
+        let hint = error.hint.expect("a hint");
+        assert!(hint.starts_with(action) && hint.contains(&path.display().to_string()), "{hint}");
+    }
 }
 
 #[tokio::test]

@@ -82,10 +82,22 @@ fn candidates(target: &Target, agent: &Agent, report: &mut Report) -> Vec<Candid
                 let private = matches!(content, KeyFile::Ready(_) | KeyFile::Locked(_));
                 first.push(Candidate::Agent(Box::new(held.clone()), Some(file).filter(|_| private)));
             }
-            (KeyFile::Missing, None) if identity.named => report.remarks.push(format!("{path} does not exist")),
+            (KeyFile::Missing, None) if identity.named => {
+                let action = format!(
+                    "put the key at {path}, or name the right one (`ssh.identity` in the inventory, IdentityFile in \
+                     ssh_config)"
+                );
+                report.unusable(identity, format!("{path} does not exist"), action);
+            }
             (KeyFile::Missing, None) => {}
-            (KeyFile::Public(_), None) => report.remarks.push(format!("{path}: the agent does not hold this key")),
-            (KeyFile::Broken(why), None) => report.remarks.push(format!("{path} cannot be used: {why}")),
+            (KeyFile::Public(_), None) => {
+                let action = format!("give the private key that belongs to {path} to the agent with `ssh-add`");
+                report.unusable(identity, format!("{path}: the agent does not hold this key"), action);
+            }
+            (KeyFile::Broken(why), None) => {
+                let action = format!("make {path} a private key that you may read, or name another one");
+                report.unusable(identity, format!("{path} cannot be used: {why}"), action);
+            }
             (KeyFile::Ready(_) | KeyFile::Locked(_), None) => {
                 let list = if identity.named { &mut first } else { &mut defaults };
                 list.push(Candidate::File(file));
