@@ -65,7 +65,7 @@ pub enum Command {
     Doctor(cmd::doctor::Opts),
     /// Show which receptacle is cabled to which
     Cabling(cmd::cabling::Opts),
-    /// Print the hostfile that `mlx.launch` reads
+    /// Print or write the hostfile that `mlx.launch` reads
     Hostfile(cmd::hostfile::Opts),
     /// Plan and apply the link networks
     Network(cmd::network::Opts),

@@ -1,11 +1,20 @@
 //! `macluster hostfile`.
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
 use crate::app::App;
+use crate::cmd::file::write_whole;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mesh::LinkGraph;
 use crate::mesh::ranks;
 use crate::mesh::usable::live_addresses;
 use crate::model::Backend;
+use crate::model::command::quote;
+
+/// What the MLX on the nodes must have: `mx.distributed.is_available` as documented by MLX.
+const JACCL: &str = "jaccl needs an MLX with JACCL on every node; ask it: python3 -c \
+                     'import mlx.core as mx; print(mx.distributed.is_available(\"jaccl\"))'";
 
 /// Options of `macluster hostfile`.
 #[derive(Clone, Debug, clap::Args)]
@@ -16,6 +25,9 @@ pub struct Opts {
     /// How the ranks talk [default: `runtime.backend` of the inventory]
     #[arg(long, value_enum)]
     pub backend: Option<Wanted>,
+    /// Write it to this file and say how to use it
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 /// Launchers whose hostfile can be written.
@@ -41,6 +53,8 @@ pub enum Wanted {
 /// Runs it.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let Launcher::Mlx = opts.format;
+    // Said before anything is read from the nodes.
+    opts.out.as_deref().map_or(Ok(()), replaceable)?;
     let (inventory, snapshot) = app.facts().await?;
     let graph = LinkGraph::build(&snapshot);
     let backend = match opts.backend {
@@ -56,17 +70,53 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         snapshot: &snapshot,
         backend,
         over: inventory.runtime.over,
-        // The operator's own MLX is started on the nodes; RDMA facts of each node decide.
+        // Deploy asks this of the bundle it installs. `mlx.launch` starts an MLX of the operator's, which nobody here
+        // can look into: the nodes' own RDMA facts decide, and a note says what that MLX must have.
         jaccl_available: true,
         addresses: &|link| graph.links.get(link).and_then(|l| live_addresses(l, &snapshot)),
         etc: &|_| String::new(),
     })
-    .map_err(|e| e.hints.iter().fold(Failure::new(Exit::ChecksFailed, e.message.clone()), |f, h| f.hint(h.clone())))?;
+    .map_err(|e| {
+        let failure = Failure::new(Exit::ChecksFailed, e.message.clone());
+        // The planner's hints name the setting; here the option does the same.
+        e.hints.iter().fold(failure, |f, h| f.hint(h.replace("`runtime.backend: ", "`--backend ")))
+    })?;
     for note in &plan.notes {
         app.printer.err(note);
     }
     let file = ranks::hostfile(&plan, &inventory)
         .ok_or_else(|| Failure::new(Exit::Unexpected, "the rank plan does not fit the inventory"))?;
-    app.printer.out(&format!("{file:#}\n"));
+    if plan.mlx_backend == "jaccl" {
+        app.printer.err(JACCL);
+    }
+    let text = format!("{file:#}\n");
+    let Some(path) = &opts.out else {
+        app.printer.out(&text);
+        return Ok(Exit::Ok);
+    };
+    write_whole(path, &text).map_err(|e| {
+        Failure::new(Exit::Unexpected, format!("cannot write {}: {e}", path.display()))
+            .hint("name a file in a folder that exists and that you may write to")
+    })?;
+    let shown = quote(&path.display().to_string());
+    app.printer.err(&format!("wrote {}; use it: mlx.launch --hostfile {shown} SCRIPT", path.display()));
     Ok(Exit::Ok)
+}
+
+/// Refuses a place where something else than a hostfile would be lost.
+fn replaceable(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| {
+        Err(Failure::new(Exit::Usage, format!("{} {why}, and was left alone", path.display()))
+            .hint("name another file, or move that one away"))
+    };
+    match std::fs::metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Ok(there) if !there.is_file() => return refuse("is not a regular file"),
+        _ => {}
+    }
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.is_empty() || ranks::is_hostfile(&text) => Ok(()),
+        Ok(_) => refuse("exists and is no hostfile"),
+        Err(e) => refuse(&format!("exists and cannot be read ({e})")),
+    }
 }

@@ -15,6 +15,7 @@ mod diagram;
 mod docs;
 mod doctor;
 mod floors;
+mod hostfile;
 mod inference;
 mod init;
 mod inventory;

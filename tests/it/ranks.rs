@@ -14,15 +14,16 @@ use serde_json::Value;
 use crate::support::rack::{Rack, name};
 use crate::support::runtime;
 
-struct Wanted {
-    backend: Backend,
-    over: Over,
-    jaccl_available: bool,
+/// What is asked of the planner.
+pub(crate) struct Wanted {
+    pub(crate) backend: Backend,
+    pub(crate) over: Over,
+    pub(crate) jaccl_available: bool,
 }
 
-const AUTO: Wanted = Wanted { backend: Backend::Auto, over: Over::Links, jaccl_available: true };
+pub(crate) const AUTO: Wanted = Wanted { backend: Backend::Auto, over: Over::Links, jaccl_available: true };
 
-fn make(rack: &Rack, wanted: &Wanted) -> Result<RankPlan, RankError> {
+pub(crate) fn make(rack: &Rack, wanted: &Wanted) -> Result<RankPlan, RankError> {
     let graph = LinkGraph::build(&rack.snapshot);
     let addresses = |id: &LinkId| usable::live_addresses(&graph.links[id], &rack.snapshot);
     plan(&Request {
@@ -59,14 +60,14 @@ fn show(plan: &RankPlan) -> String {
 }
 
 /// Four studios, fully meshed, one of them with interfaces in no order.
-fn crooked_mesh(count: u32) -> Rack {
+pub(crate) fn crooked_mesh(count: u32) -> Rack {
     let mut rack = Rack::meshed(count);
     rack.rename("studio-2", &[(1, "en8"), (2, "en9"), (3, "en2"), (4, "en12")]);
     rack
 }
 
 /// Four studios in the ring 1 – 3 – 2 – 4 – 1.
-fn crooked_ring() -> Rack {
+pub(crate) fn crooked_ring() -> Rack {
     let mut rack = Rack::studios(4);
     rack.rename("studio-3", &[(2, "en6"), (3, "en3"), (4, "en11"), (5, "en4")]);
     rack.cable("studio-1", 2, "studio-3", 5);
@@ -77,7 +78,7 @@ fn crooked_ring() -> Rack {
 }
 
 /// The same with two cables between each pair of neighbours.
-fn two_rails() -> Rack {
+pub(crate) fn two_rails() -> Rack {
     let mut rack = crooked_ring();
     rack.cable("studio-1", 4, "studio-3", 3);
     rack.cable("studio-3", 4, "studio-2", 5);
@@ -329,51 +330,8 @@ fn the_kth_device_of_a_pair_is_the_same_cable_on_both_sides() {
 }
 
 /// A Python that has the pinned MLX: the bundle's, or the one named by `MACLUSTER_TEST_PYTHON` to save its making.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     std::env::var_os("MACLUSTER_TEST_PYTHON").map_or_else(|| runtime::python().to_owned(), PathBuf::from)
-}
-
-#[test]
-fn mlx_launch_makes_the_same_environment_from_the_same_matrix() {
-    let python = python();
-    let script = r#"
-import argparse, json, sys
-from mlx._distributed_utils import launch
-from mlx._distributed_utils.common import Host
-matrix, backend, coordinator, port = json.loads(sys.argv[1])
-hosts = [Host(i, f"h{i}", [coordinator], row) for i, row in enumerate(matrix)]
-seen = []
-launch._launch_with_io = lambda cls, arguments, verbose: seen.extend(a for a, _ in arguments)
-args = argparse.Namespace(backend=backend, env=[], cwd=None, starting_port=port, python=None, verbose=False)
-launch.launch_jaccl(argparse.ArgumentParser(), hosts, args, ["true"])
-print(json.dumps([{"rank": a[0], "files": a[4], "env": a[5]} for a in seen]))
-"#;
-    for (rack, backend, word) in [
-        (crooked_mesh(4), Backend::Jaccl, "jaccl"),
-        (crooked_ring(), Backend::JacclRing, "jaccl-ring"),
-        (two_rails(), Backend::JacclRing, "jaccl-ring"),
-    ] {
-        let made = make(&rack, &Wanted { backend, ..AUTO }).expect("a plan");
-        let input = serde_json::json!([made.ranks[0].files[0].1, word, "192.0.2.11", 7429]).to_string();
-        let output = Command::new(&python).args(["-c", script, &input]).output().expect("Python runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let launched: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        for (rank, theirs) in made.ranks.iter().zip(launched.as_array().expect("ranks")) {
-            let matrix = theirs["files"]["MLX_IBV_DEVICES"].as_str().expect("a matrix");
-            assert_eq!(rank.files[0].1, serde_json::from_str::<Value>(matrix).expect("JSON"));
-            let mut env: Vec<String> = rank
-                .env
-                .iter()
-                .filter(|(k, _)| !["MLX_RANK", "MLX_IBV_DEVICES"].contains(&k.as_str()))
-                .map(|(k, v)| format!("{k}={v}"))
-                .collect();
-            env.sort();
-            let mut launched: Vec<String> = serde_json::from_value(theirs["env"].clone()).expect("texts");
-            launched.sort();
-            assert_eq!(env, launched);
-            assert_eq!(rank.env["MLX_RANK"], theirs["rank"].to_string());
-        }
-    }
 }
 
 /// MLX joins over the very files of the plan: a permuted ring with two rails, every address a loopback one.
@@ -430,38 +388,4 @@ fn mlx_joins_a_permuted_ring_of_two_rails_over_link_addresses() {
         assert_eq!(said, format!("{rank} 4 15"), "{}", String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(made.ranks[1].node, name("studio-3"), "the ring follows the cables, not the names");
-}
-
-/// The launcher gets the matrix that deploy writes, hosts in the same order, the coordinator at rank 0.
-#[test]
-fn the_hostfile_of_the_launcher_says_what_deploy_would_write() {
-    for (rack, backend, word) in
-        [(crooked_mesh(3), Backend::Jaccl, "jaccl"), (two_rails(), Backend::JacclRing, "jaccl-ring")]
-    {
-        let plan = make(&rack, &Wanted { backend, ..AUTO }).expect("a plan");
-        let file = macluster::mesh::ranks::hostfile(&plan, &rack.inventory).expect("a hostfile");
-        assert_eq!(file["backend"], word);
-        let matrix: Vec<Value> =
-            file["hosts"].as_array().expect("hosts").iter().map(|host| host["rdma"].clone()).collect();
-        assert_eq!(Value::from(matrix), plan.ranks[0].files[0].1);
-        let coordinator = &plan.ranks[0].env["MLX_JACCL_COORDINATOR"];
-        let ip = file["hosts"][0]["ips"][0].as_str().expect("an address");
-        assert!(coordinator.starts_with(&format!("{ip}:")), "{coordinator} {ip}");
-    }
-}
-
-/// Rows of addresses, without the ports that the launcher chooses.
-#[test]
-fn the_hostfile_of_a_ring_has_the_rows_of_deploy_without_ports() {
-    let plan = make(&two_rails(), &Wanted { backend: Backend::Ring, ..AUTO }).expect("a plan");
-    let file = macluster::mesh::ranks::hostfile(&plan, &two_rails().inventory).expect("a hostfile");
-    for rank in &plan.ranks {
-        let deployed = plan.ranks[0].files[0].1[rank.rank].as_array().expect("a row").clone();
-        let ips = file["hosts"][rank.rank]["ips"].as_array().expect("ips").clone();
-        assert_eq!(ips.len(), 2);
-        for (socket, ip) in deployed.iter().zip(&ips) {
-            let (socket, ip) = (socket.as_str().expect("text"), ip.as_str().expect("text"));
-            assert_eq!(socket.rsplit_once(':').expect("a port").0, ip);
-        }
-    }
 }

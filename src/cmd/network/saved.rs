@@ -1,13 +1,13 @@
 //! A plan in a file: what it rests on goes with it, so that a rack that has moved since is found out.
 
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::cmd::file::write_whole;
 use crate::exit::{Exit, Failure};
 use crate::model::Inventory;
 use crate::model::command::printable;
@@ -42,13 +42,7 @@ pub(super) fn write(path: &Path, plan: &NetworkPlan, inventory: &Inventory) -> R
         object.insert("basis".to_owned(), json!(plan.basis));
     }
     let text = serde_json::to_string_pretty(&value).unwrap_or_default() + "\n";
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.persist(path).map_err(|e| e.error)
-    });
-    written
-        .map(drop)
+    write_whole(path, &text)
         .map_err(|e| Failure::new(Exit::Inventory, format!("cannot write the plan {}: {e}", path.display())))
 }
 

@@ -4,7 +4,7 @@
 //! `envs` and `hosts`; each host has `ssh`, `ips` (ring: its own row; jaccl: only rank 0's first, the coordinator) and
 //! `rdma` (its row of the device matrix). The launcher chooses the TCP ports itself.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::types::{RankPlan, Topology};
 use crate::model::{Backend, Inventory, Node};
@@ -40,6 +40,23 @@ pub fn hostfile(plan: &RankPlan, inventory: &Inventory) -> Option<Value> {
         })
         .collect::<Option<Vec<_>>>()?;
     Some(json!({ "backend": backend, "envs": [], "hosts": hosts }))
+}
+
+/// Can this text be a hostfile that MLX or macluster wrote: nothing in it but the fields of the format, at least one
+/// host, and of every host where `ssh` goes? MLX also reads a bare list of hosts.
+#[must_use]
+pub fn is_hostfile(text: &str) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return false };
+    let only = |object: &Map<String, Value>, names: &[&str]| object.keys().all(|k| names.contains(&k.as_str()));
+    let hosts = match &value {
+        Value::Object(object) if only(object, &["backend", "envs", "hosts"]) => object.get("hosts"),
+        Value::Array(_) => Some(&value),
+        _ => None,
+    };
+    let host = |host: &Value| {
+        host.as_object().is_some_and(|h| only(h, &["ssh", "ips", "rdma"]) && h.get("ssh").is_some_and(Value::is_string))
+    };
+    hosts.and_then(Value::as_array).is_some_and(|hosts| !hosts.is_empty() && hosts.iter().all(host))
 }
 
 fn without_port(socket: &str) -> Option<String> {

@@ -16,7 +16,7 @@ mod planner;
 mod ring;
 mod types;
 
-pub use hostfile::hostfile;
+pub use hostfile::{hostfile, is_hostfile};
 pub use management::management_address;
 pub use types::{Addresses, Rank, RankError, RankPlan, Request, Topology};
 

@@ -1,7 +1,9 @@
 //! Racks as values: Macs, cables and their facts, built without any tool's output.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 
 use macluster::model::facts::{
     Attached, Gid, Hardware, HardwarePort, Inet, Interface, OsVersion, PeerMac, RdmaPort, RdmaSwitch, Receptacle,
@@ -154,6 +156,17 @@ impl Rack {
                 ..NetworkFacts::nothing()
             };
         }
+    }
+
+    /// Writes it as the recording `rack.json`, which the binary reads with `--from`.
+    pub fn record(&self, dir: &Path) {
+        let mut snapshot = self.snapshot.clone();
+        snapshot.inventory = "rack: bench\nnodes:\n".to_owned();
+        for node in &self.inventory.nodes {
+            let slot = node.slot.expect("a slot");
+            let _ = writeln!(snapshot.inventory, "  - {{name: {}, host: {}, slot: {slot}}}", node.name, node.host);
+        }
+        std::fs::write(dir.join("rack.json"), serde_json::to_string(&snapshot).expect("JSON")).expect("written");
     }
 
     /// Facts of a node.

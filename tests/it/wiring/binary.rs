@@ -1,8 +1,5 @@
 //! `macluster cabling plan` as it is printed, to the character.
 
-use std::fmt::Write;
-use std::path::Path;
-
 use macluster::model::facts::{Attached, Interface};
 
 use crate::support::rack::Rack;
@@ -21,20 +18,9 @@ fn bridged(mut rack: Rack) -> Rack {
     rack
 }
 
-/// The rack as a recording that the binary reads.
-fn record(rack: &Rack, dir: &Path) {
-    let mut snapshot = rack.snapshot.clone();
-    snapshot.inventory = "rack: bench\nnodes:\n".to_owned();
-    for node in &rack.inventory.nodes {
-        let slot = node.slot.expect("a slot");
-        let _ = writeln!(snapshot.inventory, "  - {{name: {}, host: {}, slot: {slot}}}", node.name, node.host);
-    }
-    std::fs::write(dir.join("rack.json"), serde_json::to_string(&snapshot).expect("JSON")).expect("written");
-}
-
 fn plan(rack: &Rack, more: &[&str]) -> Ran {
     let dir = tempfile::tempdir().expect("a folder");
-    record(rack, dir.path());
+    rack.record(dir.path());
     macluster(dir.path(), &[&["cabling", "plan", "--from", "rack.json"], more].concat())
 }
 
