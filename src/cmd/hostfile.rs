@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::cmd::file::write_whole;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mesh::LinkGraph;
-use crate::mesh::ranks;
+use crate::mesh::ranks::{self, Topology};
 use crate::mesh::usable::live_addresses;
 use crate::model::Backend;
 use crate::model::command::quote;
@@ -15,6 +15,10 @@ use crate::model::command::quote;
 /// What the MLX on the nodes must have: `mx.distributed.is_available` as documented by MLX.
 const JACCL: &str = "jaccl needs an MLX with JACCL on every node; ask it: python3 -c \
                      'import mlx.core as mx; print(mx.distributed.is_available(\"jaccl\"))'";
+
+/// MLX 0.32.4: `launch_ring` writes an empty `MLX_HOSTFILE` for a single host, which the ring backend cannot parse.
+const ALONE: &str = "one node alone: `mx.distributed.init` fails under mlx.launch with a single host; start the script \
+                     on the node itself";
 
 /// Options of `macluster hostfile`.
 #[derive(Clone, Debug, clap::Args)]
@@ -88,6 +92,9 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         .ok_or_else(|| Failure::new(Exit::Unexpected, "the rank plan does not fit the inventory"))?;
     if plan.mlx_backend == "jaccl" {
         app.printer.err(JACCL);
+    }
+    if plan.topology == Topology::Single {
+        app.printer.err(ALONE);
     }
     let text = format!("{file:#}\n");
     let Some(path) = &opts.out else {

@@ -99,8 +99,19 @@ fn the_launcher_gives_each_rank_what_deploy_gives_it() {
     }
 }
 
-/// One rank talks to nobody: no file has anything in it.
+/// One rank gets an empty file, at which MLX stops: what the command says of one node alone holds as long as this.
 #[test]
-fn the_launcher_starts_one_node_alone() {
+fn one_node_alone_gets_a_file_that_mlx_cannot_use() {
     insta::assert_snapshot!("launched_one_node", show(&launched(&Rack::studios(1), "auto")));
+    let empty = tempfile::NamedTempFile::new().expect("a file");
+    let output = Command::new(python())
+        .args(["-c", "import mlx.core as mx; mx.distributed.init()"])
+        .env_clear()
+        .env("MLX_RANK", "0")
+        .env("MLX_HOSTFILE", empty.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("Python runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("parse error"), "{said}");
 }
