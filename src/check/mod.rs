@@ -4,6 +4,7 @@ mod cabling;
 mod cabling_peer;
 mod host;
 mod judge;
+mod macos;
 mod mesh;
 mod network;
 mod rdma;

@@ -1,8 +1,8 @@
 //! `rdma`, node by node: the hardware, the switch of Recovery, the devices.
 
 use super::Context;
-use super::host::MACOS_MIN;
 use super::judge::Purpose;
+use super::macos::MACOS_MIN;
 use super::say::{About, Row, Say, Trouble, at_machine, needs, unknown};
 use crate::mesh::usable::rdma_device;
 use crate::model::facts::RdmaSwitch;

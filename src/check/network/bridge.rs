@@ -1,9 +1,8 @@
 //! Link ends that are members of a bridge now.
 
 use super::super::Context;
-use super::super::cabling::why_blind;
 use super::super::say::{About, Say, Trouble, needs, unknown};
-use super::{nameless, plan_and_apply};
+use super::{all_named, each, plan_and_apply};
 use crate::mesh::bridged;
 use crate::model::facts::Interface;
 use crate::model::{NodeName, Verdict};
@@ -27,34 +26,20 @@ pub(super) fn captured(ctx: &Context<'_>, node: &NodeName, interfaces: &[Interfa
 
 pub(super) fn bridge(ctx: &Context<'_>, say: &mut Say) {
     let cycles = bridged::loops(ctx.graph, ctx.snapshot).cycles;
-    for node in ctx.nodes() {
-        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+    each::node(ctx, say, |node, facts, say| {
         let about = About::Node(node);
         let label = ctx.label(node);
-        if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(ctx, node));
-            continue;
-        }
-        let interfaces = match (&facts.interfaces, &facts.hardware_ports) {
-            (Ok(interfaces), Ok(_)) => interfaces,
-            (Err(error), _) | (_, Err(error)) => {
-                say.skip(about, unknown(error));
-                continue;
-            }
-        };
+        let interfaces = facts.interfaces.as_ref().map_err(unknown)?;
+        facts.hardware_ports.as_ref().map_err(unknown)?;
         let (captured, where_) = captured(ctx, node, interfaces);
-        if let (true, Some(why)) = (captured.is_empty(), nameless(ctx, node)) {
-            say.skip(about, why);
-            continue;
-        }
         if captured.is_empty() {
+            all_named(ctx, node)?;
             say.pass(about, format!("no link end of {label} is in a bridge"));
-            continue;
+            return Ok(());
         }
         // Both are put right by the same command, but the storm first.
         if cycles.iter().flatten().any(|id| [&id.a.node, &id.b.node].contains(&node)) {
-            say.skip(about, needs("network.bridge-loop", node));
-            continue;
+            return Err(needs("network.bridge-loop", node));
         }
         let (members, bridges) = (captured.join(", "), where_.join(", "));
         say.trouble(
@@ -69,5 +54,6 @@ pub(super) fn bridge(ctx: &Context<'_>, say: &mut Say) {
                 remedy: plan_and_apply(),
             },
         );
-    }
+        Ok(())
+    });
 }

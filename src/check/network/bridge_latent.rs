@@ -1,31 +1,20 @@
 //! A bridge that is gone now and comes back at the next restart (FAILURES C2).
 
 use super::super::Context;
-use super::super::cabling::why_blind;
 use super::super::say::{About, Say, Trouble, needs, run, unknown};
-use super::{bridge, link_ends, nameless};
+use super::{all_named, bridge, each, link_ends};
 use crate::model::Verdict;
 
 pub(super) fn bridge_latent(ctx: &Context<'_>, say: &mut Say) {
-    for node in ctx.nodes() {
-        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+    each::node(ctx, say, |node, facts, say| {
         let about = About::Node(node);
         let label = ctx.label(node);
-        if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(ctx, node));
-            continue;
-        }
-        let (entries, interfaces) = match (&facts.network.bridge_entries, &facts.interfaces, &facts.hardware_ports) {
-            (Ok(entries), Ok(interfaces), Ok(_)) => (entries, interfaces),
-            (Err(error), _, _) | (_, Err(error), _) | (_, _, Err(error)) => {
-                say.skip(about, unknown(error));
-                continue;
-            }
-        };
+        let entries = facts.network.bridge_entries.as_ref().map_err(unknown)?;
+        let interfaces = facts.interfaces.as_ref().map_err(unknown)?;
+        facts.hardware_ports.as_ref().map_err(unknown)?;
         // While it is there, that is the trouble.
         if !bridge::captured(ctx, node, interfaces).0.is_empty() {
-            say.skip(about, needs("network.bridge", node));
-            continue;
+            return Err(needs("network.bridge", node));
         }
         let own = link_ends(ctx, node);
         let mut quiet = true;
@@ -53,10 +42,10 @@ pub(super) fn bridge_latent(ctx: &Context<'_>, say: &mut Say) {
                 },
             );
         }
-        if let (true, Some(why)) = (quiet, nameless(ctx, node)) {
-            say.skip(about, why);
-        } else if quiet {
+        if quiet {
+            all_named(ctx, node)?;
             say.pass(about, format!("no bridge takes a link end of {label} back at the next restart"));
         }
-    }
+        Ok(())
+    });
 }

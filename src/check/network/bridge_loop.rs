@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::cabling::why_blind;
 use super::super::say::{About, Say, Trouble, at_machine, unknown};
-use super::{nameless, plan_and_apply};
+use super::{all_named, plan_and_apply};
 use crate::mesh::LinkId;
 use crate::mesh::bridged;
 use crate::model::Verdict;
@@ -19,7 +19,7 @@ pub(super) fn bridge_loop(ctx: &Context<'_>, say: &mut Say) {
             Some(why_blind(ctx, node))
         } else {
             let error = facts.interfaces.as_ref().err().or(facts.hardware_ports.as_ref().err());
-            error.map(unknown).or_else(|| nameless(ctx, node))
+            error.map(unknown).or_else(|| all_named(ctx, node).err())
         };
         if let Some(why) = why {
             blind = true;

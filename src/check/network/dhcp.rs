@@ -2,10 +2,9 @@
 //! changes with every event of the link (FAILURES C7).
 
 use super::super::Context;
-use super::super::cabling::why_blind;
 use super::super::judge::Purpose;
 use super::super::say::{About, Say, Trouble, at_machine, needs, unknown};
-use super::{link_ends, nameless};
+use super::{all_named, each, link_ends};
 use crate::model::NodeName;
 use crate::model::facts::NodeFacts;
 use crate::model::network_facts::{EXO_JOB, Method, Service};
@@ -18,20 +17,10 @@ pub(super) fn asking<'a>(facts: &'a NodeFacts, interface: &'a str) -> impl Itera
 }
 
 pub(super) fn dhcp_on_link(ctx: &Context<'_>, say: &mut Say) {
-    for node in ctx.nodes() {
-        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+    each::node(ctx, say, |node, facts, say| {
         let about = About::Node(node);
-        if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(ctx, node));
-            continue;
-        }
-        let services = match (&facts.network.services, &facts.hardware_ports) {
-            (Ok(services), Ok(_)) => services,
-            (Err(error), _) | (_, Err(error)) => {
-                say.skip(about, unknown(error));
-                continue;
-            }
-        };
+        let services = facts.network.services.as_ref().map_err(unknown)?;
+        facts.hardware_ports.as_ref().map_err(unknown)?;
         let own = link_ends(ctx, node);
         let mut quiet = true;
         for service in services.iter().filter(|s| s.enabled && own.contains(&s.device.as_str())) {
@@ -56,12 +45,12 @@ pub(super) fn dhcp_on_link(ctx: &Context<'_>, say: &mut Say) {
                 }
             }
         }
-        if let (true, Some(why)) = (quiet, nameless(ctx, node)) {
-            say.skip(about, why);
-        } else if quiet {
+        if quiet {
+            all_named(ctx, node)?;
             say.pass(about, format!("no network service asks for an address on a link of {}", ctx.label(node)));
         }
-    }
+        Ok(())
+    });
 }
 
 fn asks(ctx: &Context<'_>, node: &NodeName, service: &Service) -> Trouble {

@@ -2,11 +2,10 @@
 
 use super::super::Context;
 use super::super::judge::Purpose;
-use super::super::rdma_link::no_links;
 use super::super::say::{About, Say, Trouble, at_machine, unknown};
-use super::addressed;
+use super::{addressed, each};
 use crate::model::network_facts::LinkPath;
-use crate::network::{NetworkEnd, desired};
+use crate::network::NetworkEnd;
 
 /// What this end has tried.
 ///
@@ -20,20 +19,9 @@ pub(super) fn path<'a>(ctx: &Context<'a>, own: &NetworkEnd, peer: &NetworkEnd) -
 }
 
 pub(super) fn link_ping(ctx: &Context<'_>, say: &mut Say) {
-    if ctx.graph.links.is_empty() {
-        no_links(ctx, say);
-        return;
-    }
-    let wanted = desired(ctx.inventory, ctx.snapshot, ctx.graph);
-    for link in ctx.graph.links.values() {
+    each::link(ctx, say, |link, wanted, say| {
         let about = About::Link(link);
-        let network = match addressed(ctx, &wanted, link) {
-            Ok(network) => network,
-            Err(why) => {
-                say.skip(about, why);
-                continue;
-            }
-        };
+        let network = addressed(ctx, wanted, link)?;
         let (a, b) = (&network.a, &network.b);
         let told = |own, peer| path(ctx, own, peer).and_then(|p| p.answered.as_ref().copied().map_err(unknown));
         match (told(a, b), told(b, a)) {
@@ -41,9 +29,10 @@ pub(super) fn link_ping(ctx: &Context<'_>, say: &mut Say) {
             (Ok(false), Ok(false)) => say.trouble(Purpose::of(ctx.inventory).for_links(), about, dead(ctx, a, b)),
             (Ok(false), _) => say.trouble(Purpose::of(ctx.inventory).for_links(), about, silent(ctx, a, b)),
             (_, Ok(false)) => say.trouble(Purpose::of(ctx.inventory).for_links(), about, silent(ctx, b, a)),
-            (Err(why), _) | (_, Err(why)) => say.skip(about, why),
+            (Err(why), _) | (_, Err(why)) => return Err(why),
         }
-    }
+        Ok(())
+    });
 }
 
 fn dead(ctx: &Context<'_>, a: &NetworkEnd, b: &NetworkEnd) -> Trouble {

@@ -6,6 +6,7 @@ mod bridge_latent;
 mod bridge_loop;
 mod default_route;
 mod dhcp;
+mod each;
 mod foreign_daemon;
 mod forwarding;
 mod link_ping;
@@ -102,11 +103,16 @@ fn link_ends<'a>(ctx: &Context<'a>, node: &NodeName) -> Vec<&'a str> {
     ctx.graph.of(node).filter_map(|link| link.interface(node)).collect()
 }
 
-/// Why this node's link ends are not all known by their interface: then nothing that is not seen proves anything.
-fn nameless(ctx: &Context<'_>, node: &NodeName) -> Option<String> {
-    let link = ctx.graph.of(node).find(|link| link.interface(node).is_none())?;
-    let receptacle = link.end(node)?.receptacle;
-    Some(format!("not checked: no hardware port of {node} is called Thunderbolt {receptacle}"))
+/// Whether this node's link ends are all known by their interface: else nothing that is not seen proves anything.
+///
+/// # Errors
+/// The first that is not.
+fn all_named(ctx: &Context<'_>, node: &NodeName) -> Result<(), String> {
+    let nameless = ctx.graph.of(node).find(|link| link.interface(node).is_none());
+    match nameless.and_then(|link| link.end(node)) {
+        None => Ok(()),
+        Some(end) => Err(format!("not checked: no hardware port of {node} is called Thunderbolt {}", end.receptacle)),
+    }
 }
 
 /// `ssh HOST sudo …`, as it would be typed.

@@ -1,37 +1,26 @@
 //! The MTU of both ends. RDMA does not use it (FAILURES C25); the ring's TCP does.
 
 use super::super::Context;
-use super::super::rdma_link::no_links;
 use super::super::say::{About, Say, Trouble, run};
-use super::{interface, no_network, over_ssh};
+use super::{each, interface, no_network, over_ssh};
 use crate::model::Verdict;
-use crate::network::desired;
 
 /// What macOS sets by itself.
 const DEFAULT: u32 = 1500;
 
 pub(super) fn mtu(ctx: &Context<'_>, say: &mut Say) {
-    if ctx.graph.links.is_empty() {
-        no_links(ctx, say);
-        return;
-    }
-    let wanted = desired(ctx.inventory, ctx.snapshot, ctx.graph);
-    for link in ctx.graph.links.values() {
+    each::link(ctx, say, |link, wanted, say| {
         let about = About::Link(link);
-        let Some(network) = wanted.link(&link.id) else {
-            say.skip(about, no_network(ctx, link));
-            continue;
-        };
+        let network = wanted.link(&link.id).ok_or_else(|| no_network(ctx, link))?;
         let ends = [&network.a, &network.b];
         let [one, other] = ends.map(|end| interface(ctx, &end.node, end).and_then(|i| i.mtu));
         let (Some(one), Some(other)) = (one, other) else {
             let unknown = if one.is_none() { ends[0] } else { ends[1] };
-            say.skip(about, format!("not checked: ifconfig tells no MTU of {} on {}", unknown.interface, unknown.node));
-            continue;
+            return Err(format!("not checked: ifconfig tells no MTU of {} on {}", unknown.interface, unknown.node));
         };
         if one == other {
             say.pass(about, format!("both ends have an MTU of {one}"));
-            continue;
+            return Ok(());
         }
         let odd = if one == DEFAULT { (ends[1], one) } else { (ends[0], other) };
         let (end, right) = odd;
@@ -51,5 +40,6 @@ pub(super) fn mtu(ctx: &Context<'_>, say: &mut Say) {
                 remedy: run([over_ssh(ctx, &end.node, &format!("/sbin/ifconfig {} mtu {right}", end.interface))]),
             },
         );
-    }
+        Ok(())
+    });
 }

@@ -2,26 +2,14 @@
 
 use super::super::Context;
 use super::super::judge::Purpose;
-use super::super::rdma_link::no_links;
 use super::super::say::{About, Say, Trouble, run, unknown};
 use super::link_ping::path;
-use super::{addressed, over_ssh};
-use crate::network::{NetworkEnd, desired};
+use super::{addressed, each, over_ssh};
+use crate::network::NetworkEnd;
 
 pub(super) fn peer_route(ctx: &Context<'_>, say: &mut Say) {
-    if ctx.graph.links.is_empty() {
-        no_links(ctx, say);
-        return;
-    }
-    let wanted = desired(ctx.inventory, ctx.snapshot, ctx.graph);
-    for link in ctx.graph.links.values() {
-        let network = match addressed(ctx, &wanted, link) {
-            Ok(network) => network,
-            Err(why) => {
-                say.skip(About::Link(link), why);
-                continue;
-            }
-        };
+    each::link(ctx, say, |link, wanted, say| {
+        let network = addressed(ctx, wanted, link)?;
         let mut quiet = true;
         for (own, peer) in [(&network.a, &network.b), (&network.b, &network.a)] {
             let about = About::End(link, &own.node);
@@ -41,7 +29,8 @@ pub(super) fn peer_route(ctx: &Context<'_>, say: &mut Say) {
         if quiet {
             say.pass(About::Link(link), "both ends send to each other by the link");
         }
-    }
+        Ok(())
+    });
 }
 
 fn astray(ctx: &Context<'_>, own: &NetworkEnd, peer: &NetworkEnd, by: Option<&str>) -> Trouble {

@@ -1,10 +1,9 @@
 //! Whether the links come back after a restart: the links daemon is loaded, runs, and keeps what is there now.
 
 use super::super::Context;
-use super::super::cabling::why_blind;
 use super::super::judge::Purpose;
 use super::super::say::{About, Say, Trouble, needs, run, unknown};
-use super::{bridge, carries_address, interface, nameless, over_ssh, plan_and_apply};
+use super::{all_named, bridge, carries_address, each, interface, over_ssh, plan_and_apply};
 use crate::model::network_facts::{ConfiguredLink, EXO_JOB, Job, LINKS_JOB, LINKS_LOG, LinksConfig};
 use crate::model::{Fact, NodeFacts, NodeName, Verdict};
 use crate::network::{Desired, LinkNetwork, NetworkEnd, desired};
@@ -13,27 +12,18 @@ type End<'w> = (&'w LinkNetwork, &'w NetworkEnd, &'w NetworkEnd);
 
 pub(super) fn persistent(ctx: &Context<'_>, say: &mut Say) {
     let wanted = desired(ctx.inventory, ctx.snapshot, ctx.graph);
-    for node in ctx.nodes() {
-        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
-        let about = About::Node(node);
-        if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(ctx, node));
-            continue;
+    each::node(ctx, say, |node, facts, say| {
+        let ends = ends(ctx, facts, &wanted, node)?;
+        let config = facts.network.configured.as_ref().map_err(unknown)?;
+        let job = facts.network.job(LINKS_JOB).map_err(unknown)?;
+        if ends.is_empty() {
+            all_named(ctx, node)?;
+            say.pass(About::Node(node), format!("{} has no link to keep", ctx.label(node)));
+        } else {
+            judge(ctx, facts, node, &ends, (config.as_ref(), job), say);
         }
-        let judged = ends(ctx, facts, &wanted, node).and_then(|ends| {
-            let config = facts.network.configured.as_ref().map_err(unknown)?;
-            let job = facts.network.job(LINKS_JOB).map_err(unknown)?;
-            Ok((ends, config.as_ref(), job))
-        });
-        match judged {
-            Err(why) => say.skip(about, why),
-            Ok((ends, _, _)) if ends.is_empty() => match nameless(ctx, node) {
-                Some(why) => say.skip(about, why),
-                None => say.pass(about, format!("{} has no link to keep", ctx.label(node))),
-            },
-            Ok((ends, config, job)) => judge(ctx, facts, node, &ends, (config, job), say),
-        }
-    }
+        Ok(())
+    });
 }
 
 /// The ends that have their address now: what is not there cannot be kept, and is another check's.

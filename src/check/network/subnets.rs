@@ -4,10 +4,9 @@
 use ipnet::Ipv4Net;
 
 use super::super::Context;
-use super::super::cabling::why_blind;
 use super::super::judge::Purpose;
 use super::super::say::{About, Say, Trouble, needs, unknown};
-use super::{dhcp, link_ends, nameless, plan_and_apply};
+use super::{all_named, dhcp, each, link_ends, plan_and_apply};
 use crate::model::NodeName;
 use crate::network::clashes;
 
@@ -51,55 +50,45 @@ pub(super) fn overlaps(ctx: &Context<'_>, node: &NodeName) -> Vec<Overlap> {
 
 pub(super) fn subnets_disjoint(ctx: &Context<'_>, say: &mut Say) {
     let (taken, _) = clashes(ctx.inventory, ctx.snapshot);
-    for node in ctx.nodes() {
-        let Some(facts) = ctx.facts_or_skip(node, say) else { continue };
+    each::node(ctx, say, |node, facts, say| {
         let about = About::Node(node);
-        if ctx.graph.blind.contains(node) {
-            say.skip(about, why_blind(ctx, node));
-            continue;
-        }
-        if let (Err(error), _) | (_, Err(error)) = (facts.interfaces.as_ref(), &facts.hardware_ports) {
-            say.skip(about, unknown(error));
-            continue;
-        }
+        facts.interfaces.as_ref().map_err(unknown)?;
+        facts.hardware_ports.as_ref().map_err(unknown)?;
         let found = overlaps(ctx, node);
         let Some(first) = found.first() else {
-            match nameless(ctx, node) {
-                Some(why) => say.skip(about, why),
-                None => {
-                    say.pass(about, format!("no subnet of a link of {} overlaps another one there", ctx.label(node)));
-                }
-            }
-            continue;
+            all_named(ctx, node)?;
+            say.pass(about, format!("no subnet of a link of {} overlaps another one there", ctx.label(node)));
+            return Ok(());
         };
         // Consequences of something that is told already.
         let asks = |o: &Overlap| o.network.addr().is_link_local() && dhcp::asking(facts, &o.link).next().is_some();
         if found.iter().all(|o| taken.iter().any(|c| &c.node == node && c.interface == o.other)) {
-            say.skip(about, needs("network.pool-overlap", node));
-        } else if found.iter().all(asks) {
-            say.skip(about, needs("network.dhcp-on-link", node));
-        } else {
-            let mut all: Vec<String> = found
-                .iter()
-                .flat_map(|o| [format!("{} {}", o.link, o.network), format!("{} {}", o.other, o.other_network)])
-                .collect();
-            all.sort();
-            all.dedup();
-            say.trouble(
-                Purpose::of(ctx.inventory).for_links(),
-                about,
-                Trouble {
-                    message: format!(
-                        "{} and {} of {} are in one subnet: packets to a peer can leave by the wrong cable",
-                        first.link,
-                        first.other,
-                        ctx.label(node)
-                    ),
-                    observed: all.join(", "),
-                    expected: "a subnet of its own for every link".to_owned(),
-                    remedy: plan_and_apply(),
-                },
-            );
+            return Err(needs("network.pool-overlap", node));
         }
-    }
+        if found.iter().all(asks) {
+            return Err(needs("network.dhcp-on-link", node));
+        }
+        let mut all: Vec<String> = found
+            .iter()
+            .flat_map(|o| [format!("{} {}", o.link, o.network), format!("{} {}", o.other, o.other_network)])
+            .collect();
+        all.sort();
+        all.dedup();
+        say.trouble(
+            Purpose::of(ctx.inventory).for_links(),
+            about,
+            Trouble {
+                message: format!(
+                    "{} and {} of {} are in one subnet: packets to a peer can leave by the wrong cable",
+                    first.link,
+                    first.other,
+                    ctx.label(node)
+                ),
+                observed: all.join(", "),
+                expected: "a subnet of its own for every link".to_owned(),
+                remedy: plan_and_apply(),
+            },
+        );
+        Ok(())
+    });
 }
