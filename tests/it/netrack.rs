@@ -8,6 +8,7 @@ mod apply;
 mod boots;
 mod cut_off;
 mod furnish;
+mod launch;
 mod namespace;
 mod rack;
 mod witness;

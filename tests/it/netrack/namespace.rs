@@ -86,6 +86,9 @@ for device in null zero full random urandom tty; do
   mount --bind "/dev/$device" "dev/$device"
 done
 ln -sfn /proc/self/fd dev/fd
+mkdir dev/pts
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -sfn pts/ptmx dev/ptmx
 for libraries in usr/lib usr/lib64 lib lib64; do
   if [ -L "/$libraries" ]; then
     ln -sfn "$(readlink "/$libraries")" "$libraries"

@@ -5,6 +5,7 @@
 //! first process, which the kernel ends with the thread that made the rack. So nothing stays behind, however a test ends.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,10 +152,17 @@ impl NetRack {
         self.until_up(number);
     }
 
+    /// One of the host's programs at the operator's, in the rack's folder, to be finished by the caller.
+    pub fn at_desk(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.operator.command(program);
+        command.current_dir(&self.dir);
+        command
+    }
+
     /// `macluster` at the operator's, to be finished by the caller.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.operator.command(binary());
-        command.args(args).current_dir(&self.dir).env("HOME", &self.dir).env("NO_COLOR", "1").env("COLUMNS", "100");
+        let mut command = self.at_desk(binary());
+        command.args(args).env("HOME", &self.dir).env("NO_COLOR", "1").env("COLUMNS", "100");
         command.env_remove("SSH_AUTH_SOCK");
         command
     }
@@ -239,7 +247,8 @@ pub fn address(number: usize) -> String {
     format!("192.168.40.{}", 20 + number)
 }
 
-fn ran(mut command: Command) -> Ran {
+/// Runs it to its end.
+pub fn ran(mut command: Command) -> Ran {
     let output = command.output().expect("it runs");
     Ran {
         status: output.status.code().unwrap_or(-1),
