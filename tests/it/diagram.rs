@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use macluster::mesh::LinkGraph;
+use macluster::mesh::wiring::{Board, mesh};
 use macluster::model::facts::Attached;
+use macluster::model::hardware::Mac;
 use macluster::model::panel::{Face, Numbering, Panel, Port};
 use macluster::view::Printer;
 use macluster::view::diagram::layout::{Area, Layout, Style};
-use macluster::view::diagram::{self, Cable, Diagram, End, Far, Look, dot, draw, from_rack, html, text};
+use macluster::view::diagram::{self, Cable, Diagram, End, Far, Look, dot, draw, from_plan, from_rack, html, text};
+use macluster::view::wiring::Wiring;
 
 use crate::support::rack::Rack;
 
@@ -52,6 +55,38 @@ fn mixed() -> Rack {
     rack
 }
 
+/// To a full mesh a cable leaves the excluded receptacle, two of one pair go to pairs that lack theirs, one is new, and a
+/// drive gives way.
+fn changed() -> Rack {
+    let mut rack = Rack::of("Mac16,9", "Mac Studio", 4, 4);
+    rack.cable("studio-1", 2, "studio-2", 1);
+    rack.cable("studio-1", 3, "studio-3", 3);
+    rack.cable("studio-2", 2, "studio-3", 2);
+    rack.cable("studio-2", 3, "studio-3", 4);
+    rack.cable("studio-2", 4, "studio-3", 1);
+    let port = rack.receptacle("studio-4", 3);
+    port.connected = true;
+    port.attached = vec![Attached::Device { name: "Disk".to_owned(), vendor: None, mode: None, behind: vec![] }];
+    rack
+}
+
+/// Has a cable that is of no use, beside one that has to move.
+fn surplus() -> Rack {
+    let mut rack = Rack::meshed(3);
+    rack.unplug("studio-3", 3);
+    rack.cable("studio-2", 3, "studio-3", 1);
+    rack.cable("studio-2", 5, "studio-2", 6);
+    rack
+}
+
+fn planned(rack: &Rack) -> Diagram {
+    let graph = LinkGraph::build(&rack.snapshot);
+    let board = Board::of(&rack.inventory, &rack.snapshot, &graph).expect("everything is known");
+    let macs: Vec<Mac> = board.names.iter().filter_map(|n| rack.snapshot.facts(n)).map(Mac::of).collect();
+    let plan = mesh(&board).expect("possible");
+    from_plan(&Wiring { inventory: &rack.inventory, macs: &macs, board: &board, at_hand: false }, &plan)
+}
+
 /// `MACLUSTER_UPDATE_GOLDEN=1 cargo test --test it diagram` writes the files anew; look at them before you commit.
 fn golden(name: &str, drawn: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/diagram").join(name);
@@ -71,6 +106,11 @@ fn racks_are_drawn_as_they_were_looked_at() {
     golden("mixed.html", &html(&diagram(&mixed())));
     golden("mixed.dot", &dot(&diagram(&mixed())));
     golden("mixed.txt", &text(&diagram(&mixed()), PLAIN));
+    golden("planned.svg", &draw(&planned(&changed())));
+    golden("planned-surplus.svg", &draw(&planned(&surplus())));
+    golden("planned.html", &html(&planned(&changed())));
+    golden("planned.dot", &dot(&planned(&changed())));
+    golden("planned.txt", &text(&planned(&changed()), PLAIN));
 }
 
 /// Full mesh of so many Macs with seven receptacles each and names of that length, the last cables new.
@@ -171,6 +211,8 @@ fn no_label_covers_another_and_none_leaves_the_page() {
         }
     }
     is_clear(&diagram(&mixed()), "mixed");
+    is_clear(&planned(&changed()), "planned");
+    is_clear(&planned(&surplus()), "planned, one to take out");
     let mut crowded = diagram(&mixed());
     for label in ["11", "12", "100"] {
         // Several cables that claim one receptacle, as a dock or a false report shows them.

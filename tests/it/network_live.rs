@@ -8,6 +8,7 @@ use macluster::sim::{Builder, Fault, Rack, RunningRack};
 
 use crate::support::binary;
 use crate::support::live::{done, run};
+use crate::support::terminal::at_a_terminal;
 
 fn rack() -> Builder {
     Rack::builder().binary(binary())
@@ -254,43 +255,6 @@ async fn a_node_that_cannot_be_read_is_left_alone() {
     done(rack).await;
 }
 
-/// Runs apply at a terminal of its own: `answer` is typed at the question, after `meanwhile`.
-fn at_a_terminal(dir: &Path, answer: &str, meanwhile: impl FnOnce()) -> (i32, String) {
-    use std::io::{Read, Write};
-
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&master).expect("granted");
-    unlockpt(&master).expect("unlocked");
-    let name = ptsname(&master, Vec::new()).expect("a name");
-    let ours = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
-    let side = rustix::fs::open(name.as_c_str(), ours, rustix::fs::Mode::empty()).expect("opens");
-    let mut child = crate::support::command(dir)
-        .args(["network", "apply"])
-        .stdin(side.try_clone().expect("a copy"))
-        .stderr(side)
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("the binary runs");
-    let mut terminal = std::fs::File::from(master);
-    let mut said = Vec::new();
-    let mut chunk = [0; 4096];
-    let mut meanwhile = Some(meanwhile);
-    // Reading ends with an error when the process has closed its side.
-    while let Ok(n @ 1..) = terminal.read(&mut chunk) {
-        said.extend_from_slice(&chunk[..n]);
-        if String::from_utf8_lossy(&said).contains("Only `yes` is accepted:")
-            && let Some(meanwhile) = meanwhile.take()
-        {
-            meanwhile();
-            terminal.write_all(format!("{answer}\n").as_bytes()).expect("typed");
-        }
-    }
-    let status = child.wait().expect("ends").code().expect("a status");
-    (status, String::from_utf8_lossy(&said).into_owned())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_word_yes_applies_and_only_what_was_shown() {
     let rack = rack().nodes(2).start().await.expect("a rack");
@@ -305,16 +269,21 @@ async fn only_the_word_yes_applies_and_only_what_was_shown() {
         node.update(add).expect("a state");
     };
     let (no, stale, yes) = tokio::task::spawn_blocking(move || {
-        (at_a_terminal(&dir, "y", || ()), at_a_terminal(&dir, "yes", stray), at_a_terminal(&dir, "yes", || ()))
+        let apply = ["network", "apply"];
+        (
+            at_a_terminal(&dir, &apply, "y", || ()),
+            at_a_terminal(&dir, &apply, "yes", stray),
+            at_a_terminal(&dir, &apply, "yes", || ()),
+        )
     })
     .await
     .expect("runs");
-    assert_eq!(no.0, 130, "{}", no.1);
-    assert!(no.1.contains("error: not applied"), "{}", no.1);
-    assert_eq!(stale.0, 8, "{}", stale.1);
-    assert!(stale.1.contains("the rack has moved since the plan was shown"), "{}", stale.1);
-    assert!(stale.1.contains("studio-1: interface en3 up → interface en3 up, 169.254.7.7/16"), "{}", stale.1);
-    assert_eq!(yes.0, 0, "{}", yes.1);
+    assert_eq!(no.status, 130, "{}", no.stderr);
+    assert!(no.stderr.contains("error: not applied"), "{}", no.stderr);
+    assert_eq!(stale.status, 8, "{}", stale.stderr);
+    assert!(stale.stderr.contains("the rack has moved since the plan was shown"), "{}", stale.stderr);
+    assert!(stale.stderr.contains("studio-1: interface en3 up → interface en3 up, 169.254.7.7/16"), "{}", stale.stderr);
+    assert_eq!(yes.status, 0, "{}", yes.stderr);
     assert_ne!(states(&rack), before);
     run(&rack, PENDING).await.expect(0);
     done(rack).await;

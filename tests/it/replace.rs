@@ -8,6 +8,7 @@ use macluster::sim::{Builder, Rack, RunningRack};
 
 use crate::support::binary;
 use crate::support::live::{done, run};
+use crate::support::terminal::at_a_terminal;
 
 /// The key of a Mac that is gone.
 const GONE: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB";
@@ -111,6 +112,59 @@ async fn another_mac_takes_the_place_and_its_cables_return() {
     let ran = run(&rack, &["node", "replace", "studio-3", "--yes"]).await.expect(4);
     assert!(ran.stderr.contains("studio-3 seems to be the same Mac as ever"), "{}", ran.stderr);
     done(rack).await;
+}
+
+/// Who is asked sees both Macs before the answer, and only the word `yes` changes anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_word_yes_typed_by_a_person_replaces() {
+    let rack = rack().start().await.expect("a rack");
+    let key = swapped(&rack).await;
+    let (inventory, known) = (text(&rack.inventory), text(known_hosts(&rack)));
+    let (dir, hosts) = (rack.dir.clone(), known_hosts(&rack));
+    let unchanged = known.clone();
+    let (no, yes) = tokio::task::spawn_blocking(move || {
+        let replace = ["node", "replace", "studio-3", "--from", "before.json"];
+        let no = at_a_terminal(&dir, &replace, "y", || ());
+        assert_eq!(text(&hosts), unchanged);
+        let yes = at_a_terminal(&dir, &replace, "yes", || assert_eq!(text(&hosts), unchanged, "before the answer"));
+        (no, yes)
+    })
+    .await
+    .expect("runs");
+    let no = no.expect(130);
+    assert!(no.stderr.contains("Only `yes` is accepted:"), "{}", no.stderr);
+    assert!(!no.stdout.contains("Replaced"), "{}", no.stdout);
+    let yes = yes.expect(0);
+    let shown = format!("{}{}", yes.stderr, yes.stdout);
+    assert!(shown.contains("NEWMAC0001") && shown.contains("host key"), "{shown}");
+    let after = text(known_hosts(&rack));
+    assert!(after.contains(key.split(' ').nth(1).expect("a key")), "the new key is recorded: {after}");
+    assert_eq!(text(&rack.inventory), inventory);
+    // The steps bring the mesh back: done as told, nothing is left to do.
+    assert!(yes.stdout.contains("  1. plug this cable in\n") && yes.stdout.contains("  2. plug this cable in\n"));
+    let file = rack.dir.join("rack.json");
+    let mut state: RackState = read_json(&file).expect("a rack");
+    let ends: Vec<(String, u32)> = yes.stdout.lines().filter_map(plug).collect();
+    assert_eq!(ends.len(), 4, "{}", yes.stdout);
+    for pair in ends.chunks(2) {
+        let mut cable = state.cables[0].clone();
+        for (plug, (node, receptacle)) in [&mut cable.a, &mut cable.b].into_iter().zip(pair) {
+            (plug.node, plug.receptacle) = (node.clone(), *receptacle);
+        }
+        state.cables.push(cable);
+    }
+    write_json(&file, &state).expect("written");
+    let ran = run(&rack, &["cabling", "plan", "--detailed-exitcode"]).await.expect(0);
+    assert!(ran.stdout.contains("No changes: the wiring is a full mesh."), "{}", ran.stdout);
+    done(rack).await;
+}
+
+/// `from  studio-1 (slot 1), receptacle 3 (…)` as a place.
+fn plug(line: &str) -> Option<(String, u32)> {
+    let line = line.trim().strip_prefix("from ").or_else(|| line.trim().strip_prefix("to "))?;
+    let (node, rest) = line.trim().split_once(" (slot ")?;
+    let receptacle = rest.split_once("receptacle ")?.1.split(' ').next()?.parse().ok()?;
+    Some((node.to_owned(), receptacle))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use super::answered;
+use super::plan::Wanted;
 use crate::app::App;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mesh::LinkGraph;
 use crate::view::Printer;
-use crate::view::diagram::{Diagram, dot, draw, from_rack, html, text};
+use crate::view::diagram::{Diagram, dot, draw, from_plan, from_rack, html, text};
+use crate::view::wiring::impossible_human;
 
 /// Options of `macluster cabling diagram`.
 #[derive(Clone, Debug, clap::Args)]
@@ -21,6 +23,11 @@ pub(super) struct Opts {
     /// Draw the Macs without their cables, to fill in by hand
     #[arg(long)]
     without_cables: bool,
+    /// Draw the cables of `cabling plan` instead: what stays, moves, is new and is taken out
+    #[arg(long, conflicts_with = "without_cables")]
+    planned: bool,
+    #[command(flatten)]
+    wanted: Wanted,
 }
 
 /// What a diagram can be drawn as.
@@ -51,9 +58,7 @@ impl Drawing {
 
 /// Runs it.
 pub(super) async fn run(opts: Opts, app: &App) -> Outcome {
-    let (inventory, snapshot) = app.facts().await?;
-    let graph = LinkGraph::build(&snapshot);
-    let diagram = from_rack(&inventory, &snapshot, &graph, !opts.without_cables);
+    let (diagram, exit) = if opts.planned { planned(&opts.wanted, app).await? } else { as_it_is(&opts, app).await? };
     // A file has no colours, whatever the terminal has.
     let printer = Printer { color: app.printer.color && opts.out.is_none(), ..app.printer };
     let drawn = opts.output.of(&diagram, printer);
@@ -67,5 +72,27 @@ pub(super) async fn run(opts: Opts, app: &App) -> Outcome {
             app.printer.err(&format!("wrote {}", file.display()));
         }
     }
-    Ok(answered(&inventory, &snapshot))
+    Ok(exit)
+}
+
+async fn as_it_is(opts: &Opts, app: &App) -> Result<(Diagram, Exit), Failure> {
+    if opts.wanted.given() {
+        return Err(Failure::new(Exit::Usage, "--topology and --model are for a plan: add --planned"));
+    }
+    let (inventory, snapshot) = app.facts().await?;
+    let graph = LinkGraph::build(&snapshot);
+    let diagram = from_rack(&inventory, &snapshot, &graph, !opts.without_cables);
+    Ok((diagram, answered(&inventory, &snapshot)))
+}
+
+async fn planned(wanted: &Wanted, app: &App) -> Result<(Diagram, Exit), Failure> {
+    let subject = wanted.subject(app).await?;
+    let wiring = subject.wiring();
+    let plan = wanted.plan(wiring.board).map_err(|why| {
+        let (no, instead) = *why;
+        let why = impossible_human(&wiring, &no, instead.as_ref(), app.printer);
+        let exit = Exit::worst([subject.reached, Exit::ChecksFailed]);
+        Failure::new(exit, format!("there is no plan to draw\n{}", why.trim_end()))
+    })?;
+    Ok((from_plan(&wiring, &plan), subject.reached))
 }

@@ -6,7 +6,7 @@ use super::answered;
 use crate::app::App;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mesh::wiring::{Board, Unknown, mesh, ring};
+use crate::mesh::wiring::{Board, Impossible, Unknown, WiringPlan, mesh, ring};
 use crate::mesh::{LinkGraph, ranks};
 use crate::model::hardware::{CATALOGUE, Mac, lookup};
 use crate::model::{Inventory, NodeName};
@@ -15,18 +15,25 @@ use crate::view::wiring::{Wiring, human, impossible_human, impossible_json, json
 /// Options of `macluster cabling plan`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Opts {
-    /// How the Macs are to be joined
-    #[arg(long, value_enum, default_value_t, value_name = "TOPOLOGY")]
-    topology: Choice,
-    /// Plan an empty rack of this model without asking the nodes, e.g. Mac15,14; NODE=MODEL for one node
-    #[arg(long, value_name = "[NODE=]MODEL")]
-    model: Vec<String>,
+    #[command(flatten)]
+    wanted: Wanted,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
     /// Exit with 5 when there are steps, 0 when there are none
     #[arg(long)]
     detailed_exitcode: bool,
+}
+
+/// What is planned.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Wanted {
+    /// How the Macs are to be joined [default: mesh]
+    #[arg(long, value_enum, value_name = "TOPOLOGY")]
+    topology: Option<Choice>,
+    /// Plan an empty rack of this model without asking the nodes, e.g. Mac15,14; NODE=MODEL for one node
+    #[arg(long, value_name = "[NODE=]MODEL")]
+    model: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -38,29 +45,61 @@ enum Choice {
     Ring,
 }
 
-pub(super) async fn run(opts: &Opts, app: &App) -> Outcome {
-    let (inventory, board, macs, reached) = if opts.model.is_empty() {
-        let (inventory, snapshot) = app.facts().await?;
-        let reached = answered(&inventory, &snapshot);
-        let graph = LinkGraph::build(&snapshot);
-        let board = Board::of(&inventory, &snapshot, &graph).map_err(|u| unknown(&u, &inventory, reached))?;
-        let macs = board.names.iter().filter_map(|n| snapshot.facts(n)).map(Mac::of).collect::<Vec<_>>();
-        (inventory, board, macs, reached)
-    } else {
+/// A rack to plan for.
+pub(super) struct Subject {
+    inventory: Inventory,
+    board: Board,
+    macs: Vec<Mac>,
+    /// How the command ends by the nodes that answered.
+    pub(super) reached: Exit,
+}
+
+impl Subject {
+    /// What a plan is shown with.
+    pub(super) fn wiring(&self) -> Wiring<'_> {
+        Wiring { inventory: &self.inventory, macs: &self.macs, board: &self.board, at_hand: false }
+    }
+}
+
+impl Wanted {
+    /// Whether one of these options was given.
+    pub(super) fn given(&self) -> bool {
+        self.topology.is_some() || !self.model.is_empty()
+    }
+
+    /// The rack: as its facts tell, or empty with the Macs of `--model`.
+    pub(super) async fn subject(&self, app: &App) -> Result<Subject, Failure> {
+        if self.model.is_empty() {
+            let (inventory, snapshot) = app.facts().await?;
+            let reached = answered(&inventory, &snapshot);
+            let graph = LinkGraph::build(&snapshot);
+            let board = Board::of(&inventory, &snapshot, &graph).map_err(|u| unknown(&u, &inventory, reached))?;
+            let macs = board.names.iter().filter_map(|n| snapshot.facts(n)).map(Mac::of).collect();
+            return Ok(Subject { inventory, board, macs, reached });
+        }
         if app.global.from.is_some() {
             return Err(Failure::new(Exit::Usage, "--model plans an empty rack: it cannot be used with --from"));
         }
         let inventory = app.inventory()?;
-        let models = assumed(&opts.model, &inventory)?;
+        let models = assumed(&self.model, &inventory)?;
         let board = Board::empty(&models).map_err(|u| unknown(&u, &inventory, Exit::Usage))?;
-        (inventory, board, models.into_iter().map(|(_, mac)| mac).collect(), Exit::Ok)
-    };
-    let wiring = Wiring { inventory: &inventory, macs: &macs, board: &board, at_hand: false };
-    let planned = match opts.topology {
-        Choice::Mesh => mesh(&board),
-        Choice::Ring => ring(&board),
-    };
-    let exit = match planned {
+        let macs = models.into_iter().map(|(_, mac)| mac).collect();
+        Ok(Subject { inventory, board, macs, reached: Exit::Ok })
+    }
+
+    /// The plan, or why there is none, with the ring that is possible instead.
+    pub(super) fn plan(&self, board: &Board) -> Result<WiringPlan, Box<(Impossible, Option<WiringPlan>)>> {
+        match self.topology.unwrap_or_default() {
+            Choice::Mesh => mesh(board).map_err(|no| Box::new((no, ring(board).ok()))),
+            Choice::Ring => ring(board).map_err(|no| Box::new((no, None))),
+        }
+    }
+}
+
+pub(super) async fn run(opts: &Opts, app: &App) -> Outcome {
+    let subject = opts.wanted.subject(app).await?;
+    let wiring = subject.wiring();
+    let exit = match opts.wanted.plan(wiring.board) {
         Ok(plan) => {
             match opts.output {
                 Format::Human => app.printer.out(&human(&wiring, &plan, app.printer)),
@@ -68,8 +107,8 @@ pub(super) async fn run(opts: &Opts, app: &App) -> Outcome {
             }
             if opts.detailed_exitcode && !plan.steps.is_empty() { Exit::ChangesPending } else { Exit::Ok }
         }
-        Err(no) => {
-            let instead = if opts.topology == Choice::Mesh { ring(&board).ok() } else { None };
+        Err(why) => {
+            let (no, instead) = *why;
             match opts.output {
                 Format::Human => app.printer.out(&impossible_human(&wiring, &no, instead.as_ref(), app.printer)),
                 Format::Json => print_json(app, &impossible_json(&wiring, &no, instead.as_ref())),
@@ -77,7 +116,7 @@ pub(super) async fn run(opts: &Opts, app: &App) -> Outcome {
             Exit::ChecksFailed
         }
     };
-    Ok(Exit::worst([reached, exit]))
+    Ok(Exit::worst([subject.reached, exit]))
 }
 
 fn print_json(app: &App, value: &serde_json::Value) {

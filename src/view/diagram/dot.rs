@@ -12,7 +12,11 @@ use crate::model::panel::Port;
 pub fn dot(diagram: &Diagram) -> String {
     let mut out = String::from("graph rack {\n");
     let title = format!("{}\n{}", diagram.title, diagram.subtitle);
-    let _ = writeln!(out, "  graph [label={}, labelloc=t, rankdir=TB, nodesep=0.6, ranksep=1.2];", quoted(&title));
+    let _ = writeln!(
+        out,
+        "  graph [label={}, labelloc=t, fontname=\"monospace\", rankdir=TB, nodesep=0.6, ranksep=1.2, overlap=false, splines=true];",
+        quoted(&title)
+    );
     out.push_str("  node [shape=plain, fontname=\"monospace\"];\n  edge [fontname=\"monospace\", penwidth=2];\n");
     for (index, mac) in diagram.macs.iter().enumerate() {
         let cells: Vec<String> =
@@ -37,15 +41,16 @@ pub fn dot(diagram: &Diagram) -> String {
         };
         let style = match cable.look {
             Look::Good => "solid",
-            Look::Flawed => "dashed",
-            Look::New => "bold",
+            Look::Flawed | Look::Moved => "dashed",
+            Look::New => "solid, penwidth=5",
+            Look::Removed => "dotted",
         };
         let network = cable.network.as_ref().map_or_else(String::new, |n| format!("\n{n}"));
         let _ = writeln!(
             out,
             "  {} -- {far} [label={}, color=\"{}\", style={style}, tooltip={}];",
             place(diagram, cable.near),
-            quoted(&format!("{}{network}", cable.label)),
+            quoted(&format!("{}{}{network}", cable.label, cable.look.sign())),
             color(index),
             quoted(&format!("{} – {}, {}", diagram.place(cable.near), diagram.far(cable), cable.state))
         );

@@ -1,11 +1,12 @@
 //! The rack as a picture: the receptacles of every Mac and the cables between them.
 //!
-//! [`Diagram`] is plain data: what a live rack has ([`from_rack`]) or what a plan wants to have. [`draw`] and its
+//! [`Diagram`] is plain data: what a live rack has ([`from_rack`]) or what a plan wants to have ([`from_plan`]). [`draw`] and its
 //! siblings turn it into SVG, a page to print, Graphviz, or text for a terminal. Pure: the same diagram gives the same
 //! bytes.
 
 mod color;
 mod dot;
+mod from_plan;
 mod from_rack;
 mod html;
 pub mod layout;
@@ -13,6 +14,7 @@ mod svg;
 mod text;
 
 pub use dot::dot;
+pub use from_plan::from_plan;
 pub use from_rack::from_rack;
 pub use html::html;
 pub use svg::draw;
@@ -94,6 +96,38 @@ pub enum Look {
     Flawed,
     /// To be plugged in: white on black.
     New,
+    /// Goes elsewhere, drawn where it is to be: black on grey.
+    Moved,
+    /// To be taken out, drawn where it is: thin line, label struck through in a dashed frame.
+    Removed,
+}
+
+impl Look {
+    /// Its sign beside a label in text.
+    fn sign(self) -> &'static str {
+        match self {
+            Look::Good => "",
+            Look::Flawed => "!",
+            Look::New => "+",
+            Look::Moved => "~",
+            Look::Removed => "-",
+        }
+    }
+
+    /// What its label is like in a picture and in text, and what that means; none for a cable as it should be.
+    fn meaning(self) -> Option<[&'static str; 3]> {
+        Some(match self {
+            Look::Good => return None,
+            Look::Flawed => {
+                ["Label with a thick frame", "Label with !", "something is wrong with that cable, its state says what."]
+            }
+            Look::New => ["White label on black", "Label with +", "a cable to plug in."],
+            Look::Moved => ["Label on grey", "Label with ~", "a cable that moves, drawn where it is to be."],
+            Look::Removed => {
+                ["Label struck through, thin line", "Label with -", "a cable to take out, drawn where it is now."]
+            }
+        })
+    }
 }
 
 impl Diagram {

@@ -50,7 +50,8 @@ pub(super) fn svg(diagram: &Diagram, table: bool) -> String {
     }
     for (index, area) in &layout.samples {
         let y = area.y + area.h / 2;
-        let _ = writeln!(out, "<path d=\"M{} {y}H{}\" {}/>", area.x, area.right(), stroke(*index));
+        let _ =
+            writeln!(out, "<path d=\"M{} {y}H{}\" {}/>", area.x, area.right(), stroke(*index, look(diagram, *index)));
     }
     for label in &layout.labels {
         out.push_str(&text(diagram, label));
@@ -78,11 +79,16 @@ fn port(socket: &Socket) -> String {
     out
 }
 
+fn look(diagram: &Diagram, cable: usize) -> Look {
+    diagram.cables.get(cable).map_or(Look::Good, |c| c.look)
+}
+
 /// Colour, width and pattern of a cable's line.
-fn stroke(index: usize) -> String {
+pub(super) fn stroke(index: usize, look: Look) -> String {
+    let width = if look == Look::Removed { 1 } else { 3 };
     let pattern = pattern(index);
     let dashes = if pattern.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{pattern}\"") };
-    format!("fill=\"none\" stroke=\"{}\" stroke-width=\"3\"{dashes}", color(index))
+    format!("fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{dashes}", color(index))
 }
 
 fn cable(diagram: &Diagram, route: &Route) -> String {
@@ -93,7 +99,7 @@ fn cable(diagram: &Diagram, route: &Route) -> String {
     let mut out = format!("<g><title>{}</title>", escape(&told));
     // A white edge: where two cables cross, one passes over the other.
     let _ = write!(out, "<path d=\"{path}\" fill=\"none\" stroke=\"#fff\" stroke-width=\"6\"/>");
-    let _ = write!(out, "<path d=\"{path}\" {}/>", stroke(route.cable));
+    let _ = write!(out, "<path d=\"{path}\" {}/>", stroke(route.cable, look(diagram, route.cable)));
     if let (true, Some((x, y))) = (route.leaves, route.points.last()) {
         let _ = write!(
             out,
@@ -147,19 +153,24 @@ fn text(diagram: &Diagram, label: &Label) -> String {
         Style::Faint => fill = "#555",
         Style::Cable(index) => {
             weight = " font-weight=\"bold\"";
-            let look = diagram.cables.get(index).map_or(Look::Good, |c| c.look);
+            let look = look(diagram, index);
             let (back, frame, thick) = match look {
                 Look::Good => ("#fff".to_owned(), color(index), 1),
                 Look::Flawed => ("#fff".to_owned(), "#000".to_owned(), 3),
                 Look::New => ("#000".to_owned(), "#000".to_owned(), 1),
+                Look::Moved => ("#ccc".to_owned(), "#000".to_owned(), 1),
+                Look::Removed => ("#fff".to_owned(), "#000".to_owned(), 1),
             };
-            if look == Look::New {
-                fill = "#fff";
+            let mut dashes = "";
+            match look {
+                Look::New => fill = "#fff",
+                Look::Removed => (dashes, weight) = (" stroke-dasharray=\"3 2\"", " text-decoration=\"line-through\""),
+                Look::Good | Look::Flawed | Look::Moved => {}
             }
             let _ = write!(
                 out,
                 "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"{back}\" stroke=\"{frame}\" \
-                 stroke-width=\"{thick}\"/>",
+                 stroke-width=\"{thick}\"{dashes}/>",
                 area.x, area.y, area.w, area.h
             );
         }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 
-use super::layout::table::{columns, signs};
+use super::layout::table::{Medium, columns, heads, signs};
 use super::{Diagram, Far, Mac};
 use crate::model::command::printable;
 use crate::model::panel::{Face, Port};
@@ -28,11 +28,11 @@ pub fn text(diagram: &Diagram, printer: Printer) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).force_no_tty();
         table.set_width(u16::try_from(printer.width).unwrap_or(80));
-        table.add_row(["cable", "from", "to", "network", "Gb/s", "state"].map(Cell::new));
+        table.add_row(["cable"].into_iter().chain(heads(diagram)).map(Cell::new));
         for cable in &diagram.cables {
             table.add_row(
-                std::iter::once(printable(&cable.label))
-                    .chain(columns(diagram, cable).map(|c| printable(&c)))
+                std::iter::once(format!("{}{}", printable(&cable.label), cable.look.sign()))
+                    .chain(columns(diagram, cable).iter().map(|c| printable(c)))
                     .map(Cell::new),
             );
         }
@@ -41,13 +41,11 @@ pub fn text(diagram: &Diagram, printer: Printer) -> String {
             let _ = writeln!(out, "{}", line.trim_end());
         }
     }
-    let notes: Vec<String> = diagram.remarks.iter().cloned().chain(signs(diagram)).collect();
+    let notes: Vec<String> = diagram.remarks.iter().cloned().chain(signs(diagram, Medium::Text)).collect();
     if !notes.is_empty() {
         out.push('\n');
     }
     for note in notes {
-        // The picture's hatching is a cross here.
-        let note = note.replace("Hatched, “no RDMA”", "✕").replace("Label with a thick frame", "Label with !");
         out.push_str(&hanging("  ", &printable(&note), printer.width));
     }
     out
@@ -87,15 +85,6 @@ fn side(diagram: &Diagram, index: usize, mac: &Mac, face: &Face) -> String {
 fn labels(diagram: &Diagram, mac: usize, receptacle: u32) -> String {
     let here = super::End { mac, receptacle };
     let all = diagram.cables.iter().filter(|c| c.near == here || c.far == Far::End(here));
-    let labels: Vec<String> = all
-        .map(|c| {
-            let sign = match c.look {
-                super::Look::Good => "",
-                super::Look::Flawed => "!",
-                super::Look::New => "+",
-            };
-            format!("{}{sign}", printable(&c.label))
-        })
-        .collect();
+    let labels: Vec<String> = all.map(|c| format!("{}{}", printable(&c.label), c.look.sign())).collect();
     labels.join(" ")
 }

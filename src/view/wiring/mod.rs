@@ -9,6 +9,7 @@ mod steps;
 pub use human::{human, steps_human};
 pub use impossible::{impossible_human, impossible_json};
 pub use json::json;
+pub(super) use notes::{closing, notes};
 
 use serde_json::{Value, json};
 
@@ -57,7 +58,7 @@ fn counted(n: usize, word: &str) -> String {
 }
 
 /// The topology as people call it.
-fn name(topology: Topology) -> &'static str {
+pub(super) fn name(topology: Topology) -> &'static str {
     match topology {
         Topology::Mesh => "full mesh",
         Topology::Ring => "ring",

@@ -7,7 +7,7 @@ use crate::mesh::wiring::{Bridge, End, Step, WiringPlan};
 use crate::model::hardware::Thunderbolt;
 
 /// What stays as it is and matters all the same.
-pub(super) fn notes(wiring: &Wiring<'_>, plan: &WiringPlan) -> Vec<String> {
+pub(in crate::view) fn notes(wiring: &Wiring<'_>, plan: &WiringPlan) -> Vec<String> {
     let board = wiring.board;
     let mut notes = Vec::new();
     let old: Vec<String> = (0..wiring.macs.len())
@@ -51,7 +51,8 @@ pub(super) fn notes(wiring: &Wiring<'_>, plan: &WiringPlan) -> Vec<String> {
     notes
 }
 
-pub(super) fn closing(wiring: &Wiring<'_>, plan: &WiringPlan) -> String {
+/// What it comes to, and what is next.
+pub(in crate::view) fn closing(wiring: &Wiring<'_>, plan: &WiringPlan) -> String {
     if plan.steps.is_empty() {
         return format!("No changes: the wiring is a {}.", name(plan.demand.topology));
     }

@@ -6,6 +6,7 @@ pub mod rack;
 pub mod runtime;
 pub mod ssh;
 pub mod sshd;
+pub mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

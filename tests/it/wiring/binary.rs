@@ -67,6 +67,33 @@ fn an_impossible_mesh_names_what_is_possible() {
     plan(&rack, &["--topology", "ring"]).expect(0);
 }
 
+/// The picture of a plan ends as the plan does, and is drawn of one only.
+#[test]
+fn a_plan_is_drawn_or_it_is_told_why_not() {
+    let draw = |rack: &Rack, args: &[&str]| {
+        let dir = tempfile::tempdir().expect("a folder");
+        rack.record(dir.path());
+        macluster(dir.path(), &[&["cabling", "diagram", "--from", "rack.json"], args].concat())
+    };
+    let mesh = draw(&untidy(), &["--planned"]).expect(0).stdout;
+    assert!(mesh.starts_with("Rack bench, plan: the cables of a full mesh as they are to be\n"), "{mesh}");
+    let ring = draw(&untidy(), &["--planned", "--topology", "ring", "-o", "svg"]).expect(0).stdout;
+    assert!(ring.contains("plan: the cables of a ring as they are to be"), "{ring}");
+    let storm = draw(&bridged(Rack::meshed(3)), &["--planned"]).expect(0).stdout;
+    assert!(storm.contains("Do not plug from this picture alone"), "{storm}");
+
+    let impossible = draw(&Rack::of("Mac16,9", "Mac Studio", 5, 4), &["--planned"]).expect(4);
+    assert_eq!(impossible.stdout, "");
+    assert!(impossible.stderr.starts_with("error: there is no plan to draw\n"), "{}", impossible.stderr);
+    assert!(impossible.stderr.contains("The largest full mesh has 4 Macs"), "{}", impossible.stderr);
+    let ran = draw(&untidy(), &["--topology", "ring"]).expect(2);
+    assert_eq!(ran.stderr, "error: --topology and --model are for a plan: add --planned\n");
+    draw(&untidy(), &["--planned", "--without-cables"]).expect(2);
+    let mut unseen = Rack::meshed(3);
+    unseen.lose("studio-3");
+    draw(&unseen, &["--planned"]).expect(6);
+}
+
 #[test]
 fn a_node_that_was_not_seen_is_not_planned_for() {
     let mut rack = Rack::meshed(3);

@@ -15,18 +15,34 @@ const SAMPLE: i32 = 44;
 /// Longest line in a column, characters.
 const MOST: usize = 40;
 
-/// Columns after the sample and the label.
-const HEADS: [&str; 5] = ["from", "to", "network", "Gb/s", "state"];
+/// Whether the picture or text tells of labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::view::diagram) enum Medium {
+    /// Frames and hatching.
+    Picture,
+    /// Signs.
+    Text,
+}
 
-/// What stands in the table for a cable.
-pub(in crate::view::diagram) fn columns(diagram: &Diagram, cable: &Cable) -> [String; 5] {
-    [
-        diagram.place(cable.near),
-        diagram.far(cable),
-        cable.network.clone().unwrap_or_else(|| "–".to_owned()),
-        cable.gbps.map_or_else(|| "–".to_owned(), |g| g.to_string()),
-        cable.state.clone(),
-    ]
+/// Whether networks and speeds are known of any cable; of those of a plan they are not.
+fn measured(diagram: &Diagram) -> bool {
+    diagram.cables.iter().any(|c| c.network.is_some() || c.gbps.is_some())
+}
+
+/// Columns after the sample and the label.
+pub(in crate::view::diagram) fn heads(diagram: &Diagram) -> Vec<&'static str> {
+    if measured(diagram) { vec!["from", "to", "network", "Gb/s", "state"] } else { vec!["from", "to", "state"] }
+}
+
+/// What stands in the table for a cable, below [`heads`].
+pub(in crate::view::diagram) fn columns(diagram: &Diagram, cable: &Cable) -> Vec<String> {
+    let mut columns = vec![diagram.place(cable.near), diagram.far(cable)];
+    if measured(diagram) {
+        columns.push(cable.network.clone().unwrap_or_else(|| "–".to_owned()));
+        columns.push(cable.gbps.map_or_else(|| "–".to_owned(), |g| g.to_string()));
+    }
+    columns.push(cable.state.clone());
+    columns
 }
 
 /// Places the table; gives its lower edge.
@@ -34,13 +50,14 @@ pub(super) fn place(layout: &mut Layout, diagram: &Diagram, top: i32) -> i32 {
     if diagram.cables.is_empty() {
         return top;
     }
-    let rows: Vec<[Vec<String>; 5]> =
-        diagram.cables.iter().map(|c| columns(diagram, c).map(|text| wrapped(&text, MOST))).collect();
+    let cells = |c: &Cable| columns(diagram, c).iter().map(|text| wrapped(text, MOST)).collect();
+    let rows: Vec<Vec<Vec<String>>> = diagram.cables.iter().map(cells).collect();
+    let heads = heads(diagram);
     let pill = diagram.cables.iter().map(|c| super::pill_width(&c.label)).max().unwrap_or(0);
     let first = MARGIN + SAMPLE + GAP / 2 + pill.max(text_width("cable", SIZE)) + GAP;
     let mut lefts = Vec::new();
     let mut x = first;
-    for (column, head) in HEADS.iter().enumerate() {
+    for (column, head) in heads.iter().enumerate() {
         lefts.push(x);
         let texts = rows.iter().filter_map(|r| r.get(column)).flatten().map(|t| text_width(t, SIZE));
         x += texts.max().unwrap_or(0).max(text_width(head, SIZE)) + GAP;
@@ -48,7 +65,7 @@ pub(super) fn place(layout: &mut Layout, diagram: &Diagram, top: i32) -> i32 {
     let right = x - GAP;
     let mut y = top + 10;
     layout.line("cable", SIZE, Style::Bold, MARGIN, y);
-    for (head, x) in HEADS.iter().zip(&lefts) {
+    for (head, x) in heads.iter().zip(&lefts) {
         layout.line(head, SIZE, Style::Bold, *x, y);
     }
     y += LINE + 2;
@@ -72,7 +89,7 @@ pub(super) fn notes(layout: &mut Layout, diagram: &Diagram, top: i32) -> i32 {
     let most = usize::try_from((layout.width - 2 * MARGIN) * 10 / (6 * SIZE)).unwrap_or(80).max(20);
     let mut y = top + 4;
     let remarks = diagram.remarks.iter().map(|r| (r.clone(), Style::Bold));
-    let signs = signs(diagram).into_iter().map(|s| (s, Style::Faint));
+    let signs = signs(diagram, Medium::Picture).into_iter().map(|s| (s, Style::Faint));
     for (text, style) in remarks.chain(signs) {
         for line in wrapped(&text, most) {
             y = layout.line(&line, SIZE, style, MARGIN, y) + 1;
@@ -82,16 +99,16 @@ pub(super) fn notes(layout: &mut Layout, diagram: &Diagram, top: i32) -> i32 {
 }
 
 /// What the signs of this picture mean, and what of it is not certain.
-pub(in crate::view::diagram) fn signs(diagram: &Diagram) -> Vec<String> {
+pub(in crate::view::diagram) fn signs(diagram: &Diagram, medium: Medium) -> Vec<String> {
     let mut signs = Vec::new();
     if diagram.macs.iter().any(|m| m.panel.receptacles().any(|r| m.excluded == Some(r))) {
-        signs.push("Hatched, “no RDMA”: leave that receptacle empty, RDMA must not use it.".to_owned());
+        let sign = if medium == Medium::Picture { "Hatched, “no RDMA”" } else { "✕" };
+        signs.push(format!("{sign}: no cable to a Mac in that receptacle, RDMA must not use it."));
     }
-    if diagram.cables.iter().any(|c| c.look == Look::Flawed) {
-        signs.push("Label with a thick frame: something is wrong with that cable, its state says what.".to_owned());
-    }
-    if diagram.cables.iter().any(|c| c.look == Look::New) {
-        signs.push("White label on black: a cable to plug in.".to_owned());
+    for look in [Look::Flawed, Look::New, Look::Moved, Look::Removed] {
+        if let (true, Some([picture, text, means])) = (diagram.cables.iter().any(|c| c.look == look), look.meaning()) {
+            signs.push(format!("{}: {means}", if medium == Medium::Picture { picture } else { text }));
+        }
     }
     let mut add = |numbering: Numbering, words: &str| {
         let names: Vec<&str> = diagram
