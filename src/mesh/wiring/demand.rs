@@ -2,7 +2,7 @@
 
 use super::board::Board;
 use crate::model::NodeName;
-use crate::model::hardware::MESH_MAX_NODES;
+use crate::model::hardware::{MESH_MAX_NODES, Thunderbolt};
 
 /// How the nodes are to be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +83,8 @@ impl Demand {
 pub struct Short {
     /// The node.
     pub node: NodeName,
-    /// Receptacles that may be used.
-    pub usable: usize,
+    /// Receptacles that may be used, ascending.
+    pub usable: Vec<u32>,
     /// Receptacles that are needed.
     pub needed: usize,
     /// Its front ports look alike and carry no Thunderbolt.
@@ -116,7 +116,7 @@ pub fn possible(board: &Board, demand: &Demand) -> Result<(), Impossible> {
         .filter(|n| board.stations[*n].usable.len() < demand.degree(*n))
         .map(|n| Short {
             node: board.names[n].clone(),
-            usable: board.stations[n].usable.len(),
+            usable: board.stations[n].usable.clone(),
             needed: demand.degree(n),
             usb_c_front: board.stations[n].usb_c_front,
             excluded: board.stations[n].excluded,
@@ -130,15 +130,18 @@ pub fn possible(board: &Board, demand: &Demand) -> Result<(), Impossible> {
     Err(Impossible { topology: demand.topology, short, too_many, largest_mesh: largest })
 }
 
-/// The most nodes that can form a full mesh: of k nodes each needs k − 1 receptacles, so those with the most come
-/// first; of equal ones the earlier.
+/// The most nodes that can form a full mesh: of k nodes each needs k − 1 receptacles. Of the nodes that have them those
+/// with Thunderbolt 5 come first, which RDMA needs, then the earlier.
 fn largest_mesh(board: &Board) -> Vec<usize> {
     let mut by_usable: Vec<usize> = (0..board.stations.len()).collect();
     by_usable.sort_by_key(|n| std::cmp::Reverse(board.stations[*n].usable.len()));
     let fits = |k: &usize| by_usable.get(k - 1).is_some_and(|n| board.stations[*n].usable.len() >= k - 1);
     let most = by_usable.len().min(MESH_MAX_NODES as usize);
     let k = (1..=most).rev().find(fits).unwrap_or(0);
-    by_usable.truncate(k);
-    by_usable.sort_unstable();
-    by_usable
+    let mut chosen: Vec<usize> =
+        (0..board.stations.len()).filter(|n| board.stations[*n].usable.len() + 1 >= k).collect();
+    chosen.sort_by_key(|n| board.stations[*n].thunderbolt != Some(Thunderbolt::Five));
+    chosen.truncate(k);
+    chosen.sort_unstable();
+    chosen
 }

@@ -10,17 +10,7 @@ use crate::model::hardware::Thunderbolt;
 pub(in crate::view) fn notes(wiring: &Wiring<'_>, plan: &WiringPlan) -> Vec<String> {
     let board = wiring.board;
     let mut notes = Vec::new();
-    let old: Vec<String> = (0..wiring.macs.len())
-        .filter(|n| board.stations[*n].thunderbolt != Some(Thunderbolt::Five))
-        .map(|n| {
-            let generation = board.stations[n].thunderbolt.map(|t| t.to_string());
-            format!("{} ({})", wiring.label(n), generation.as_deref().unwrap_or("unknown generation"))
-        })
-        .collect();
-    if !old.is_empty() {
-        notes
-            .push(format!("RDMA needs Thunderbolt 5; the backend `ring` alone runs over cables to {}", old.join(", ")));
-    }
+    notes.extend(older(wiring));
     for (node, station) in board.stations.iter().enumerate() {
         for (receptacle, what) in &station.things {
             let end = (node, *receptacle);
@@ -51,8 +41,29 @@ pub(in crate::view) fn notes(wiring: &Wiring<'_>, plan: &WiringPlan) -> Vec<Stri
     notes
 }
 
+/// Macs with cables that RDMA does not run on, if there are any.
+pub(super) fn older(wiring: &Wiring<'_>) -> Option<String> {
+    let old: Vec<String> = wiring
+        .board
+        .stations
+        .iter()
+        .enumerate()
+        .filter(|(_, station)| station.thunderbolt != Some(Thunderbolt::Five) && !station.usable.is_empty())
+        .map(|(n, station)| {
+            let generation = station.thunderbolt.map(|t| t.to_string());
+            format!("{} ({})", wiring.label(n), generation.as_deref().unwrap_or("unknown generation"))
+        })
+        .collect();
+    let whom =
+        if old.len() > 1 && old.len() == wiring.macs.len() { "any of these Macs".to_owned() } else { old.join(", ") };
+    (!old.is_empty()).then(|| format!("RDMA needs Thunderbolt 5; the backend `ring` alone runs over cables to {whom}"))
+}
+
 /// What it comes to, and what is next.
 pub(in crate::view) fn closing(wiring: &Wiring<'_>, plan: &WiringPlan) -> String {
+    if wiring.macs.len() < 2 {
+        return "No changes: one Mac needs no cable.".to_owned();
+    }
     if plan.steps.is_empty() {
         return format!("No changes: the wiring is a {}.", name(plan.demand.topology));
     }

@@ -2,7 +2,7 @@
 
 use macluster::model::facts::{Attached, Interface};
 
-use crate::support::rack::Rack;
+use crate::support::rack::{Rack, name};
 use crate::support::{Ran, macluster};
 
 /// Puts every receptacle of every Mac into a bridge, as macOS does.
@@ -65,6 +65,28 @@ fn an_impossible_mesh_names_what_is_possible() {
     insta::assert_snapshot!("wiring_impossible", plan(&rack, &[]).expect(4).stdout);
     insta::assert_snapshot!("wiring_impossible_json", plan(&rack, &["-o", "json"]).expect(4).stdout);
     plan(&rack, &["--topology", "ring"]).expect(0);
+    // Older Macs, and one without any receptacle: what is told of each, and what is left.
+    insta::assert_snapshot!(
+        "wiring_impossible_older",
+        plan(&Rack::of("Mac14,14", "Mac Studio", 8, 6), &[]).expect(4).stdout
+    );
+    let dir = tempfile::tempdir().expect("a folder");
+    let inventory =
+        "nodes:\n  - {name: a, host: a.invalid}\n  - {name: b, host: b.invalid}\n  - {name: c, host: c.invalid}\n";
+    std::fs::write(dir.path().join("macluster.yaml"), inventory).expect("written");
+    let args = ["cabling", "plan", "--model", "Mac15,14", "--model", "c=Mac17,5"];
+    insta::assert_snapshot!("wiring_impossible_without_thunderbolt", macluster(dir.path(), &args).expect(4).stdout);
+}
+
+/// Who is left out of the largest mesh: rather the Mac that RDMA does not run on than one with fewer receptacles.
+#[test]
+fn the_largest_mesh_is_one_for_rdma_when_there_is_one() {
+    let mut rack = Rack::studios(7);
+    let old = Rack::of("Mac14,14", "Mac Studio", 7, 6);
+    rack.snapshot.nodes.insert(name("studio-2"), old.snapshot.nodes[&name("studio-2")].clone());
+    let told = plan(&rack, &["-o", "json"]).expect(4).json();
+    let mesh = ["studio-1", "studio-3", "studio-4", "studio-5", "studio-6", "studio-7"];
+    assert_eq!(told["largest_mesh"], serde_json::json!(mesh));
 }
 
 /// The picture of a plan ends as the plan does, and is drawn of one only.
