@@ -8,7 +8,7 @@ use macluster::model::facts::Attached;
 use macluster::model::hardware::Mac;
 use macluster::model::panel::{Face, Numbering, Panel, Port};
 use macluster::view::Printer;
-use macluster::view::diagram::layout::{Area, Layout, Style};
+use macluster::view::diagram::layout::{Area, Layout, Style, text_width};
 use macluster::view::diagram::{self, Cable, Diagram, End, Far, Look, dot, draw, from_plan, from_rack, html, text};
 use macluster::view::wiring::Wiring;
 
@@ -250,4 +250,26 @@ fn names_from_outside_cannot_break_any_format() {
         }
     }
     assert!(!text(&diagram, PLAIN).contains('\u{1b}'));
+}
+
+/// Emoji are wider than letters, and a name of them still covers nothing.
+#[test]
+fn wide_names_have_the_room_they_need() {
+    let wide = "Frank’s \"<Desk> & Co\" 🐙🐙🐙🐙🐙🐙🐙🐙🐙🐙 Thunderbolt 漢字 in my cellar";
+    assert_eq!(wide.chars().count(), 60);
+    assert!(text_width("🐙🐙", 100) >= 250, "as wide as Noto Color Emoji draws them");
+    assert_eq!(text_width("ab", 100), 120);
+    let mut diagram = diagram(&mixed());
+    (diagram.macs[0].name, diagram.macs[0].about, diagram.title) = (wide.to_owned(), wide.to_owned(), wide.to_owned());
+    diagram.cables[0].state = wide.to_owned();
+    diagram.cables[1].network = Some(wide.to_owned());
+    diagram.cables[2].far = Far::Outside(wide.to_owned());
+    is_clear(&diagram, "wide names");
+    let width = |table: bool| Layout::of(&diagram, table).width;
+    assert!(width(false) >= text_width(wide, 20) && width(true) >= text_width(wide, 20));
+    // Every format tells them in full.
+    let escaped = "Frank’s &quot;&lt;Desk&gt; &amp; Co&quot; 🐙🐙🐙🐙🐙🐙🐙🐙🐙🐙 Thunderbolt 漢字 in my cellar";
+    assert!(draw(&diagram).contains(escaped) && html(&diagram).contains(escaped));
+    assert!(dot(&diagram).contains(escaped) && dot(&diagram).contains(&wide.replace('"', "\\\"")));
+    assert!(text(&diagram, PLAIN).contains(wide));
 }

@@ -14,7 +14,7 @@ svg { display: block; max-width: 100%; height: auto; }
 table { border-collapse: collapse; margin-top: 1em; }
 th, td { text-align: left; padding: 4px 10px; border-bottom: 1px solid #ccc; vertical-align: top; }
 td.cable { font-weight: bold; white-space: nowrap; }
-td.cable svg { display: inline; vertical-align: middle; margin-right: 6px; }
+td.cable svg { display: inline; max-width: none; vertical-align: middle; margin-right: 6px; }
 td.cable span { padding: 0 5px; border-radius: 4px; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .flawed { border: 3px solid #000; }
 .new { color: #fff; background: #000; }

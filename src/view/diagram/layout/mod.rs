@@ -159,10 +159,16 @@ fn pill_width(text: &str) -> i32 {
     text_width(text, 11).max(7) + 10
 }
 
-/// Width of a text in a fixed-width font, whose letters are 0.6 em wide in all common ones; others count one em.
+/// Width of a text in a fixed-width font, whose letters are 0.6 em wide in all common ones. Others count one em, and
+/// emoji 1.3 em: Noto Color Emoji, the widest that was seen, draws them 1.25 em wide.
 #[must_use]
 pub fn text_width(text: &str, size: i32) -> i32 {
-    let tenths: i32 = text.chars().map(|c| if u32::from(c) < 0x2600 { 6 } else { 10 }).sum();
+    let tenths = |c: char| match u32::from(c) {
+        0..0x2600 => 6,
+        0x2600..0x1f000 => 10,
+        _ => 13,
+    };
+    let tenths: i32 = text.chars().map(tenths).sum();
     (tenths * size + 9) / 10
 }
 
