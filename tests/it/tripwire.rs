@@ -7,21 +7,26 @@ use std::time::SystemTime;
 use macluster::sim::{Rack, RunningRack};
 
 use crate::support::binary;
+use crate::support::live::{done, run};
 use crate::support::ssh::{Client, line};
 
-/// Names, sizes and times of everything in these folders of this machine that the simulator must not touch.
-fn sentinel() -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
-    fn walk(dir: &Path, depth: u32, found: &mut BTreeMap<PathBuf, (u64, Option<SystemTime>)>) {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            let Ok(meta) = entry.path().symlink_metadata() else { continue };
-            // A folder's own time changes when something is made or removed in it.
-            found.insert(entry.path(), (meta.len(), meta.modified().ok()));
-            if meta.is_dir() && depth > 0 {
-                walk(&entry.path(), depth - 1, found);
-            }
+/// Sizes and times by path.
+type Files = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
+
+fn walk(dir: &Path, depth: u32, found: &mut Files) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(meta) = entry.path().symlink_metadata() else { continue };
+        // A folder's own time changes when something is made or removed in it.
+        found.insert(entry.path(), (meta.len(), meta.modified().ok()));
+        if meta.is_dir() && depth > 0 {
+            walk(&entry.path(), depth - 1, found);
         }
     }
-    let mut found = BTreeMap::new();
+}
+
+/// Names, sizes and times of everything in these folders of this machine that the simulator must not touch.
+fn sentinel() -> Files {
+    let mut found = Files::new();
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let folders = [PathBuf::from("/etc"), home.join(".ssh"), "/Library/LaunchDaemons".into(), "/opt/macluster".into()];
     for folder in folders {
@@ -130,6 +135,38 @@ async fn the_product_on_a_simulated_rack_touches_nothing_outside_it() {
     assert_eq!(left, ["rack.snapshot"]);
     rack.stop().await.expect("stops");
     assert_eq!(before, sentinel());
+}
+
+/// Commands that only read: nothing changes on any node either, nor beside the inventory.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_read_write_nothing_at_all() {
+    // A stock rack: no daemon of ours writes its log meanwhile.
+    let rack = Rack::builder().binary(binary()).start().await.expect("a rack");
+    let files = || {
+        let mut found = Files::new();
+        walk(&rack.dir, 32, &mut found);
+        found
+    };
+    let before = files();
+    assert!(before.len() > rack.nodes.len());
+    let commands: &[(&[&str], i32)] = &[
+        (&["cabling"], 0),
+        (&["cabling", "plan"], 0),
+        (&["cabling", "plan", "--topology", "ring", "-o", "json"], 0),
+        (&["cabling", "diagram"], 0),
+        (&["cabling", "diagram", "-o", "html", "--without-cables"], 0),
+        (&["cabling", "diagram", "--planned", "-o", "svg"], 0),
+        (&["hostfile", "--backend", "ring"], 0),
+        // Its coordinator would be on this loopback, where no Mac reaches it.
+        (&["hostfile", "--backend", "jaccl"], 4),
+    ];
+    for (args, status) in commands {
+        run(&rack, args).await.expect(*status);
+        let after = files();
+        let changed: Vec<_> = after.iter().filter(|(path, is)| before.get(*path) != Some(is)).collect();
+        assert!(changed.is_empty() && after.len() == before.len(), "{args:?} wrote {changed:?}");
+    }
+    done(rack).await;
 }
 
 #[tokio::test]
