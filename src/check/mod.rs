@@ -2,16 +2,22 @@
 
 mod cabling;
 mod cabling_peer;
+mod crashes;
+mod engines;
 mod host;
 mod judge;
+mod load;
 mod macos;
 mod mesh;
+mod mixed;
 mod network;
 mod rdma;
 mod rdma_link;
 mod report;
 mod say;
+mod session;
 mod ssh;
+mod upkeep;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -51,11 +57,18 @@ pub trait Check: Sync {
 pub fn registry() -> &'static [&'static dyn Check] {
     static ALL: OnceLock<Vec<&'static dyn Check>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let files: [&'static [Row]; 8] = [
+        let files: [&'static [Row]; 15] = [
             ssh::CHECKS,
+            session::CHECKS,
             host::CHECKS,
+            mixed::CHECKS,
+            upkeep::CHECKS,
+            load::CHECKS,
+            crashes::CHECKS,
+            engines::CHECKS,
             rdma::CHECKS,
             rdma_link::CHECKS,
+            engines::HELD,
             cabling::CHECKS,
             cabling_peer::CHECKS,
             mesh::CHECKS,

@@ -4,7 +4,7 @@ use super::{Check, Context};
 use crate::mesh::Link;
 use crate::model::command::printable;
 use crate::model::hardware::Mac;
-use crate::model::{Category, FactError, FailureKind, Finding, NodeFacts, NodeName, Remedy, Verdict};
+use crate::model::{Category, Fact, FactError, FailureKind, Finding, NodeFacts, NodeName, Remedy, Verdict};
 
 /// A check as a row of its file's table.
 pub(super) struct Row {
@@ -96,6 +96,17 @@ impl Say {
         self.push(Verdict::Skip, about, why.as_ref());
     }
 
+    /// A fact; else says `skip` with why it is not known.
+    pub(super) fn known<'f, T>(&mut self, about: About<'_>, fact: &'f Fact<T>) -> Option<&'f T> {
+        match fact {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.skip(about, unknown(error));
+                None
+            }
+        }
+    }
+
     /// Wrong, or worth attention.
     pub(super) fn trouble(&mut self, verdict: Verdict, about: About<'_>, trouble: Trouble) {
         let finding = self.push(verdict, about, &trouble.message);
@@ -167,6 +178,15 @@ impl<'a> Context<'a> {
             say.skip(About::Node(node), unread(self, node));
         }
         facts
+    }
+
+    /// Judges every node whose facts are known; says `skip` for the others.
+    pub(super) fn each_node(&self, say: &mut Say, mut judge: impl FnMut(&'a NodeName, &'a NodeFacts, &mut Say)) {
+        for node in self.nodes() {
+            if let Some(facts) = self.facts_or_skip(node, say) {
+                judge(node, facts, say);
+            }
+        }
     }
 
     /// `studio-2 (slot 2)`.

@@ -10,12 +10,12 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use crate::event::{Event, Events};
-use crate::model::facts::Session;
+use crate::model::facts::{Asked, Session};
 use crate::model::inventory::Paths;
 use crate::model::snapshot::SNAPSHOT_VERSION;
 use crate::model::{Cmd, CollectFailure, FailureKind, Inventory, NodeName, NodeRecord, Output, Snapshot, Transcript};
 use crate::parse::assemble;
-use crate::parse::probe::{Probe, probes};
+use crate::parse::probe::{CLOCK, Probe, probes};
 use crate::remote::{Fleet, Remote, RemoteError};
 pub use again::paths;
 pub use replay::replay;
@@ -55,10 +55,14 @@ pub async fn one(remote: &dyn Remote, events: &Events) -> NodeRecord {
 
 /// Runs every probe on one node.
 async fn record(remote: &dyn Remote) -> NodeRecord {
-    let results = join_all(probes().iter().map(|probe| ask(remote, probe))).await;
+    let results = join_all(probes().iter().map(|probe| timed(remote, probe))).await;
     let mut lost = None;
+    let mut clock_asked = None;
     let mut transcripts = Vec::with_capacity(results.len());
-    for (probe, result) in probes().iter().zip(results) {
+    for (probe, (asked, result)) in probes().iter().zip(results) {
+        if probe.id == CLOCK {
+            clock_asked = Some(asked);
+        }
         if let Err(RemoteError::Lost(why)) = &result {
             lost.get_or_insert_with(|| why.clone());
         }
@@ -73,7 +77,8 @@ async fn record(remote: &dyn Remote) -> NodeRecord {
             hint: Some("run it again; if it happens again, look at the node's network and power".to_owned()),
         })
     } else {
-        let session = Session { local_address: remote.peer_address(), user: Some(remote.user().to_owned()) };
+        let session =
+            Session { local_address: remote.peer_address(), user: Some(remote.user().to_owned()), clock_asked };
         let facts = assemble::facts(&transcripts, session);
         let more = again::services(remote, &facts).await;
         if more.is_empty() {
@@ -84,6 +89,13 @@ async fn record(remote: &dyn Remote) -> NodeRecord {
         }
     };
     NodeRecord { facts, transcripts }
+}
+
+/// The same, and when.
+async fn timed(remote: &dyn Remote, probe: &Probe) -> (Asked, Result<Output, RemoteError>) {
+    let before = Timestamp::now();
+    let result = ask(remote, probe).await;
+    (Asked { before, after: Timestamp::now() }, result)
 }
 
 async fn ask(remote: &dyn Remote, probe: &Probe) -> Result<Output, RemoteError> {

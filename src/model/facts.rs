@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::host_facts::HostFacts;
 use super::network_facts::NetworkFacts;
 
 /// A fact, or why it is not known.
@@ -85,6 +87,9 @@ pub struct NodeFacts {
     /// What the link networks need beside the above.
     #[serde(default)]
     pub network: NetworkFacts,
+    /// What decides whether it stays up, has room, and is left alone by others.
+    #[serde(default)]
+    pub host: HostFacts,
 }
 
 /// `system_profiler SPHardwareDataType -json`.
@@ -335,4 +340,16 @@ pub struct Session {
     pub local_address: Option<IpAddr>,
     /// Login user.
     pub user: Option<String>,
+    /// This desk's clock around the question for the node's clock.
+    #[serde(default)]
+    pub clock_asked: Option<Asked>,
+}
+
+/// When a question was asked, by the clock of this desk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Before it was sent.
+    pub before: Timestamp,
+    /// After the answer came.
+    pub after: Timestamp,
 }

@@ -9,7 +9,9 @@ use crate::model::facts::{
     Attached, Hardware, HardwarePort, Inet, Interface, PeerMac, RdmaSwitch, Receptacle, Route, Session, Sudo,
 };
 use crate::model::network_facts::{Job, LINKS_JOB};
-use crate::model::{FactError, FactErrorKind, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
+use crate::model::{
+    FactError, FactErrorKind, HostFacts, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot,
+};
 use crate::network::{Change, NetworkPlan, PlanOptions, PlanRequest, plan};
 use crate::playbook::{Playbooks, Templates};
 
@@ -252,9 +254,11 @@ fn record(node: usize) -> NodeRecord {
         session: Session {
             local_address: format!("192.0.2.{}", 10 + node).parse::<IpAddr>().ok(),
             user: Some("admin".to_owned()),
+            clock_asked: None,
         },
         login_noise: String::new(),
         network: NetworkFacts::nothing(),
+        host: HostFacts::default(),
     };
     NodeRecord { facts: Ok(facts), transcripts: vec![] }
 }

@@ -1,5 +1,6 @@
 //! From the transcripts of one node to its facts: which ran, which did not, and what they said.
 
+mod host;
 mod network;
 
 use std::net::IpAddr;
@@ -32,6 +33,7 @@ pub fn facts(transcripts: &[Transcript], session: Session) -> NodeFacts {
         session: all.session(session),
         login_noise: all.noise.stdout.to_owned(),
         network: all.network(),
+        host: all.host(),
     }
 }
 

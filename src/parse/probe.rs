@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::host_facts::{FAST_SYNCH, PROTECTION_DOMAIN, QUEUE_PAIR, REPORTS as REPORTS_DIR, UPDATE_PREFERENCES};
 use crate::model::network_facts::{PREFERENCES, SHARING};
 
 /// One command of the collection.
@@ -71,6 +72,30 @@ pub const LINK_PING: &str = "link-ping";
 pub const LINK_ROUTE: &str = "link-route";
 /// The node's own end of the SSH connection.
 pub const SESSION: &str = "session";
+/// The node's clock.
+pub const CLOCK: &str = "clock";
+/// Sleep, and what happens after a power failure.
+pub const POWER: &str = "power";
+/// Whether the disk is locked at a start.
+pub const FILEVAULT: &str = "filevault";
+/// Whether updates install themselves.
+pub const UPDATES: &str = "updates";
+/// Room on the volume of the install folder.
+pub const DISK: &str = "disk";
+/// What runs.
+pub const PROCESSES: &str = "processes";
+/// The application firewall.
+pub const FIREWALL: &str = "firewall";
+/// RDMA objects that the kernel holds.
+pub const RDMA_OBJECTS: &str = "rdma-objects";
+/// Crash reports.
+pub const REPORTS: &str = "reports";
+/// The login shell.
+pub const SHELL: &str = "shell";
+/// [`FAST_SYNCH`] in the session's environment.
+pub const FAST_SYNCH_SHELL: &str = "fast-synch-shell";
+/// [`FAST_SYNCH`] in launchd's environment.
+pub const FAST_SYNCH_LAUNCHD: &str = "fast-synch-launchd";
 
 const fn probe(id: &'static str, program: &'static str, args: &'static [&'static str]) -> Probe {
     Probe { id, program, args, sudo: false, timeout: Duration::from_secs(20), optional: false }
@@ -82,6 +107,8 @@ const fn optional(probe: Probe) -> Probe {
 
 const TABLE: &[Probe] = &[
     probe(NOISE, "/usr/bin/true", &[]),
+    // Early: the time it takes to answer is what its clock cannot be known by.
+    probe(CLOCK, "/bin/date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
     Probe {
         // Slow on a Mac with many devices, slower still right after boot.
         timeout: Duration::from_secs(60),
@@ -104,6 +131,7 @@ const TABLE: &[Probe] = &[
             "kern.osversion",
             "net.inet.ip.forwarding",
             "iogpu.wired_limit_mb",
+            "vm.swapusage",
         ],
     ),
     probe(ROUTES, "/usr/sbin/netstat", &["-rn", "-f", "inet"]),
@@ -127,6 +155,18 @@ const TABLE: &[Probe] = &[
     probe(JOB_LINKS, "/bin/launchctl", &["print", "system/com.macluster.links"]),
     probe(JOB_DEADMAN, "/bin/launchctl", &["print", "system/com.macluster.deadman"]),
     probe(JOB_EXO, "/bin/launchctl", &["print", "system/io.exo.networksetup"]),
+    probe(POWER, "/usr/bin/pmset", &["-g"]),
+    probe(FILEVAULT, "/usr/bin/fdesetup", &["status"]),
+    probe(UPDATES, "/usr/bin/defaults", &["read", UPDATE_PREFERENCES]),
+    // All volumes of the start-up disk share their room: `/` tells it before there is an install folder.
+    probe(DISK, "/bin/df", &["-k", "/"]),
+    probe(PROCESSES, "/bin/ps", &["-axww", "-o", "pid,ppid,etime,command"]),
+    probe(FIREWALL, "/usr/libexec/ApplicationFirewall/socketfilterfw", &["--getglobalstate"]),
+    probe(RDMA_OBJECTS, "/usr/sbin/ioclasscount", &[PROTECTION_DOMAIN, QUEUE_PAIR]),
+    probe(REPORTS, "/bin/ls", &["-1", REPORTS_DIR]),
+    probe(SHELL, "/usr/bin/printenv", &["SHELL"]),
+    probe(FAST_SYNCH_SHELL, "/usr/bin/printenv", &[FAST_SYNCH]),
+    probe(FAST_SYNCH_LAUNCHD, "/bin/launchctl", &["getenv", FAST_SYNCH]),
 ];
 
 /// Every probe, in the order of a snapshot's transcripts.

@@ -42,6 +42,20 @@ pub enum Fault {
     Garbage,
     SlowProfiler,
     FullDisk,
+    AutoUpdate,
+    Sleeps,
+    StaysOff,
+    FileVault,
+    WiredLimit,
+    Swap,
+    Firewall,
+    ForeignEngine,
+    RdmaLeak,
+    FastSynch,
+    FishShell,
+    ClockSkew,
+    SmallMemory,
+    Panic,
 }
 
 /// Every fault: name, what it does, how many nodes it takes.
@@ -89,6 +103,20 @@ const TABLE: &[(Fault, &str, &str)] = &[
     (Fault::Garbage, "garbage", "system_profiler stops in the middle of its JSON"),
     (Fault::SlowProfiler, "slow-profiler", "system_profiler takes 3 s"),
     (Fault::FullDisk, "full-disk", "512 MiB are left on the data volume"),
+    (Fault::AutoUpdate, "auto-update", "macOS installs its updates by itself"),
+    (Fault::Sleeps, "sleeps", "the Mac falls asleep after 10 minutes"),
+    (Fault::StaysOff, "stays-off", "the Mac stays off after a power failure"),
+    (Fault::FileVault, "filevault", "FileVault is on"),
+    (Fault::WiredLimit, "wired-limit", "the GPU may take all of the memory"),
+    (Fault::Swap, "swap", "12 GB are swapped out"),
+    (Fault::Firewall, "firewall", "the firewall blocks everything that comes in"),
+    (Fault::ForeignEngine, "foreign-engine", "exo runs"),
+    (Fault::RdmaLeak, "rdma-leak", "RDMA objects are held although no engine runs"),
+    (Fault::FastSynch, "fast-synch", "the login shell exports MLX_METAL_FAST_SYNCH=1"),
+    (Fault::FishShell, "fish-shell", "the login shell is fish"),
+    (Fault::ClockSkew, "clock-skew", "the clock is an hour behind"),
+    (Fault::SmallMemory, "small-memory", "half of the memory that the others have"),
+    (Fault::Panic, "panic", "the Mac went down with a kernel panic today"),
 ];
 
 impl Fault {

@@ -153,12 +153,13 @@ impl Client {
         let path: Vec<String> = super::tools::PATH_DIRS.iter().map(|d| node.rooted(d).display().to_string()).collect();
         let user = &self.setup.user;
         let (peer, local) = (self.peer, self.local);
+        let quirks = node.load().map(|s| s.quirks).unwrap_or_default();
         let mut env: BTreeMap<String, String> = [
             ("HOME", node.rooted("/Users").join(user).display().to_string()),
             ("LOGNAME", user.clone()),
             ("PATH", path.join(":")),
             ("PWD", node.rooted("/Users").join(user).display().to_string()),
-            ("SHELL", "/bin/zsh".to_owned()),
+            ("SHELL", quirks.login_shell.unwrap_or_else(|| "/bin/zsh".to_owned())),
             ("SSH_CLIENT", format!("{} {} {}", peer.ip(), peer.port(), local.port())),
             ("SSH_CONNECTION", format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port())),
             ("TMPDIR", node.rooted("/private/tmp").display().to_string()),
@@ -166,6 +167,7 @@ impl Client {
         ]
         .map(|(k, v)| (k.to_owned(), v))
         .into();
+        env.extend(quirks.environment);
         env.extend(extra.clone());
         env
     }

@@ -407,6 +407,48 @@ pub struct Quirks {
     pub mute: bool,
     /// A port that leaves the bridge stays administratively down (samples/ifconfig/NOTES.md).
     pub down_after_bridge: bool,
+    /// Seconds by which its clock is ahead.
+    #[serde(default)]
+    pub clock_ahead: i64,
+    /// Login shell in place of `/bin/zsh`, as the environment tells it.
+    #[serde(default)]
+    pub login_shell: Option<String>,
+    /// Variables that the login shell exports.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Variables of launchd (`launchctl setenv`).
+    #[serde(default)]
+    pub launchd_environment: BTreeMap<String, String>,
+    /// Rows of `ps` that no process stands behind.
+    #[serde(default)]
+    pub processes: Vec<Ghost>,
+    /// RDMA objects that the kernel holds.
+    #[serde(default)]
+    pub rdma_objects: RdmaObjects,
+}
+
+/// A row of `ps` without a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ghost {
+    /// Process id.
+    pub pid: u32,
+    /// Parent.
+    pub ppid: u32,
+    /// Running for, seconds.
+    pub seconds: u64,
+    /// Command and arguments.
+    pub command: String,
+}
+
+/// What `ioclasscount` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RdmaObjects {
+    /// `AppleThunderboltRDMAProtectionDomain`.
+    pub protection_domains: u32,
+    /// `AppleThunderboltRDMAQueuePair`.
+    pub queue_pairs: u32,
 }
 
 impl NodeState {

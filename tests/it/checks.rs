@@ -1,5 +1,6 @@
 //! Every check: passing, finding, and unable to tell.
 
+mod host;
 mod network;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +86,8 @@ type Damage = fn(&mut Rack);
 type Case = (&'static str, Verdict, Damage, &'static str, Damage, &'static str);
 
 /// Of every category.
-static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| OWN.iter().chain(network::CASES).copied().collect());
+static CASES: LazyLock<Vec<Case>> =
+    LazyLock::new(|| OWN.iter().chain(host::CASES).chain(network::CASES).copied().collect());
 
 /// For each check: what makes it fail or warn, what it then says; what keeps it from telling, what it then says.
 /// All on three fully meshed studios, `backend: auto`, that pass everything.

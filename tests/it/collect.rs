@@ -8,7 +8,7 @@ use macluster::collect::{collect, replay, save};
 use macluster::event::silent;
 use macluster::exit::Exit;
 use macluster::model::facts::Sudo;
-use macluster::model::{Access, FailureKind, Inventory, Snapshot};
+use macluster::model::{Access, FailureKind, HostFacts, Inventory, Snapshot};
 use macluster::parse::probe::probes;
 use macluster::remote::prompt::Nobody;
 use macluster::remote::{ConnectOptions, Fleet, Surroundings};
@@ -126,7 +126,16 @@ async fn a_banner_before_every_output_changes_no_fact() {
         let snapshot = facts(sshd, &inventory).await;
         all.push(snapshot.facts(&inventory.nodes.first().expect("a node").name).expect("facts").clone());
     }
-    let [quiet, mut noisy] = all.try_into().expect("two");
+    let [mut quiet, mut noisy] = all.try_into().expect("two");
+    // They were asked one after the other.
+    for facts in [&mut quiet, &mut noisy] {
+        assert!(facts.session.clock_asked.take().is_some_and(|asked| asked.before <= asked.after));
+        let unread = HostFacts::default();
+        assert!(std::mem::replace(&mut facts.host.clock, unread.clock).is_ok());
+        assert!(std::mem::replace(&mut facts.host.processes, unread.processes).is_ok());
+        // This machine's df may be another's.
+        facts.host.disk = unread.disk;
+    }
     assert_eq!(std::mem::take(&mut noisy.login_noise), "Welcome to the rack\n");
     assert_eq!(noisy, quiet);
 }

@@ -55,7 +55,7 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::OddBuild => (&["fail host.macos-identical"], 4),
         Fault::OldMacos => (&["fail host.macos-identical", "fail host.macos-min"], 4),
         Fault::RdmaOff => (&["fail rdma.enabled"], 4),
-        Fault::Tb4 => (&["fail rdma.hardware"], 4),
+        Fault::Tb4 => (&["fail rdma.hardware", "warn host.mixed-models"], 4),
         Fault::Bridge => (&["fail network.bridge"], 4),
         Fault::BridgeLoop => (&["fail network.bridge-loop"], 4),
         Fault::LatentBridge => (&["warn network.bridge-latent"], 0),
@@ -78,8 +78,23 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::LoginNoise => (&["warn ssh.login-noise"], 0),
         // What cannot be read is said once, and everything that needs it is skipped, not guessed.
         Fault::Garbage => (&["fail host.facts"], 4),
-        // The disk matters to deploy alone.
-        Fault::SlowProfiler | Fault::FullDisk => (&[], 0),
+        Fault::SlowProfiler => (&[], 0),
+        Fault::FullDisk => (&["fail host.disk-space"], 4),
+        Fault::AutoUpdate => (&["warn host.auto-update"], 0),
+        Fault::Sleeps => (&["warn host.sleep"], 0),
+        Fault::StaysOff => (&["warn host.restart-after-power-loss"], 0),
+        Fault::FileVault => (&["warn host.filevault"], 0),
+        // Only the one node has a limit of its own.
+        Fault::WiredLimit => (&["warn host.wired-limit"], 0),
+        Fault::Swap => (&["warn host.swap"], 0),
+        Fault::Firewall => (&["fail host.firewall"], 4),
+        Fault::ForeignEngine => (&["warn host.foreign-engines"], 0),
+        Fault::RdmaLeak => (&["fail rdma.resources"], 4),
+        Fault::FastSynch => (&["warn host.fast-synch"], 0),
+        Fault::FishShell => (&["warn ssh.login-shell"], 0),
+        Fault::ClockSkew => (&["warn ssh.clock-skew"], 0),
+        Fault::SmallMemory => (&["warn host.mixed-models"], 0),
+        Fault::Panic => (&["warn host.recent-panics"], 0),
     }
 }
 
@@ -143,7 +158,16 @@ async fn a_tool_that_is_not_there_leaves_its_checks_without_an_answer() {
     let root = rack.node("studio-3").expect("a node").node.root.clone();
     for (tool, checks) in [
         ("usr/bin/plutil", &["network.bridge-latent", "network.forwarding"] as &[&str]),
-        ("bin/launchctl", &["network.foreign-daemon", "network.persistent"]),
+        ("bin/launchctl", &["host.fast-synch", "network.foreign-daemon", "network.persistent"]),
+        ("bin/date", &["ssh.clock-skew"]),
+        ("bin/df", &["host.disk-space"]),
+        ("bin/ls", &["host.recent-panics"]),
+        ("bin/ps", &["host.foreign-engines"]),
+        ("usr/bin/defaults", &["host.auto-update"]),
+        ("usr/bin/fdesetup", &["host.filevault"]),
+        ("usr/bin/pmset", &["host.restart-after-power-loss", "host.sleep"]),
+        ("usr/libexec/ApplicationFirewall/socketfilterfw", &["host.firewall"]),
+        ("usr/sbin/ioclasscount", &["rdma.resources"]),
         ("sbin/ping", &["network.link-ping"]),
         ("sbin/route", &["network.peer-route"]),
     ] {

@@ -98,7 +98,7 @@ struct PlatformAnswer {
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let failed = |why: String| Failure::new(Exit::Unexpected, why);
     let answer = match opts.step {
-        Step::Replace(opts) => return replace::run(&opts, app).await,
+        Step::Replace(opts) => return Box::pin(replace::run(&opts, app)).await,
         Step::Platform => json(&PlatformAnswer {
             schema_version: 1,
             platform: Platform::host(),

@@ -21,7 +21,7 @@ impl Transcripts<'_> {
     }
 
     /// Tools whose reader judges status and output together.
-    fn printed<T>(&self, id: &str, tool: &str, parse: impl Fn(&Ran<'_>) -> Fact<T>) -> Fact<T> {
+    pub(super) fn printed<T>(&self, id: &str, tool: &str, parse: impl Fn(&Ran<'_>) -> Fact<T>) -> Fact<T> {
         let ran = self.ran(id, tool)?;
         parse(&ran).map_err(|e| ran.blame(tool, e))
     }
@@ -95,7 +95,7 @@ impl Transcripts<'_> {
 
 impl Ran<'_> {
     /// What it printed, or where it failed all that it said.
-    fn told(&self) -> String {
+    pub(super) fn told(&self) -> String {
         if self.exit == Some(0) { self.stdout.to_owned() } else { self.both() }
     }
 }

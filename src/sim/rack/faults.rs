@@ -5,7 +5,7 @@ use super::super::models;
 use super::super::state::{
     Cable, Dock, Inet, Kind, NodeState, Outsider, Plug, RackState, SeenBy, Service, StaticRoute, SudoPolicy,
 };
-use super::RackError;
+use super::{RackError, host};
 
 /// Is this node hit by that fault? `last` is the node chosen when none is named.
 pub(super) fn hits(faults: &[FaultAt], fault: Fault, node: &str, last: &str) -> bool {
@@ -183,9 +183,8 @@ fn on_node(at: &FaultAt, rack: &mut RackState, states: &mut [NodeState]) -> Resu
         }
         Fault::Garbage => state.quirks.truncated_profiler = true,
         Fault::SlowProfiler => state.quirks.profiler_delay_ms = 3000,
-        Fault::FullDisk => state.disk.available_kb = 512 * 1024,
         // Seen by the rack's start, its known_hosts and the files of its nodes.
-        _ => {}
+        _ => host::apply(at.fault, state),
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::super::fault::{Fault, FaultAt};
 use super::super::state::{NodeState, RackState, SCHEMA_VERSION};
 use super::super::store::{Node, write_json};
 use super::super::tools;
-use super::{Builder, RackError, cabling, faults, keys, network, ports};
+use super::{Builder, RackError, cabling, faults, host, keys, network, ports};
 
 /// A node laid out, with its host key.
 pub(super) struct Host {
@@ -77,6 +77,7 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
             write_json(&dir.join("state").join(format!("{}.json", state.name)), state)?;
             file_system(&node, state, programs)?;
             network::lay(&node, state, &kept, &plan.faults, &last)?;
+            host::lay(&node, &plan.faults, &last)?;
             bring(plan, &node)?;
             hosts.push(Host { node, key: keys::new()? });
         }

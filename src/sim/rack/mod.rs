@@ -20,6 +20,7 @@ use super::store::Node;
 mod cabling;
 mod faults;
 mod folder;
+mod host;
 mod keys;
 mod network;
 mod ports;

@@ -28,6 +28,7 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
                 .map(|()| 125);
         }
         ("print-disabled", [domain]) if domain == "system" => return print_disabled(call),
+        ("getenv", [name]) => return getenv(call, name),
         ("list", []) => Ask::List { label: None },
         ("list", [label]) => Ask::List { label: Some(label.clone()) },
         ("enable" | "disable", [target]) => return switch(call, target, verb == "disable"),
@@ -40,6 +41,14 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
     call.out.write_all(answer.stdout.as_bytes())?;
     call.err.write_all(answer.stderr.as_bytes())?;
     Ok(answer.status)
+}
+
+/// `launchctl getenv NAME`: nothing for a variable that is not set. Its status then is a guess.
+fn getenv(call: &mut Call<'_>, name: &str) -> io::Result<i32> {
+    match call.node.load()?.quirks.launchd_environment.get(name) {
+        Some(value) => writeln!(call.out, "{value}").map(|()| 0),
+        None => Ok(0),
+    }
 }
 
 /// Requests about `system/LABEL`.

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use super::Call;
 use crate::sim::owners;
 use crate::sim::processes::{self, Process, Row};
+use crate::sim::state::Ghost;
 
 /// `ps [-Aaxwe] [-p PID[,…]] [-o KEYWORD[=][,…]]`.
 pub(super) fn ps(call: &mut Call<'_>) -> io::Result<i32> {
@@ -48,6 +49,7 @@ pub(super) fn ps(call: &mut Call<'_>) -> io::Result<i32> {
     let state = call.node.load()?;
     let mut rows = vec![launchd(state.boot.seconds)];
     rows.extend(processes::alive(call.node));
+    rows.extend(state.quirks.processes.iter().map(ghost));
     rows.sort_by_key(|p| p.row.pid);
     rows.retain(|p| match &pids {
         Some(list) => list.contains(&p.row.pid),
@@ -89,6 +91,21 @@ fn launchd(boot: i64) -> Process {
         zombie: false,
     };
     Process { row, uid: 0 }
+}
+
+/// A row that only the state knows.
+fn ghost(of: &Ghost) -> Process {
+    let row = Row {
+        pid: of.pid,
+        ppid: of.ppid,
+        // Not its own group: its parent is told as it is.
+        pgid: of.ppid,
+        birth: String::new(),
+        seconds: of.seconds,
+        command: of.command.clone(),
+        zombie: false,
+    };
+    Process { row, uid: 501 }
 }
 
 /// Title and width (positive: right-aligned; 0: left, last column unpadded) after adv_cmds-237.

@@ -118,11 +118,13 @@ pub(super) fn socketfilterfw(call: &mut Call<'_>) -> io::Result<i32> {
     writeln!(call.out, "{words}").map(|()| 0)
 }
 
-/// `ioclasscount CLASS…`: all on one line; nothing holds an RDMA object here.
+/// `ioclasscount CLASS…`: all on one line.
 pub(super) fn ioclasscount(call: &mut Call<'_>) -> io::Result<i32> {
-    let rdma = call.node.load()?.rdma_usable();
+    let state = call.node.load()?;
+    let (rdma, held) = (state.rdma_usable(), state.quirks.rdma_objects);
     let count = |class: &String| match class.as_str() {
-        "AppleThunderboltRDMAProtectionDomain" | "AppleThunderboltRDMAQueuePair" if rdma => format!("{class} = 0"),
+        "AppleThunderboltRDMAProtectionDomain" if rdma => format!("{class} = {}", held.protection_domains),
+        "AppleThunderboltRDMAQueuePair" if rdma => format!("{class} = {}", held.queue_pairs),
         _ => format!("{class} = <no such class>"),
     };
     let counts: Vec<String> = call.args.iter().map(count).collect();

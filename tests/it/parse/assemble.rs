@@ -1,6 +1,7 @@
 //! From transcripts to facts: who ran, who did not, and what stood before the output.
 
 use macluster::model::facts::{RdmaSwitch, Session, Sudo};
+use macluster::model::host_facts::{FileVault, Firewall, QUEUE_PAIR};
 use macluster::model::{FactError, FactErrorKind, NodeFacts, Transcript};
 use macluster::parse::assemble::facts;
 use macluster::parse::probe::{self, probes};
@@ -29,12 +30,16 @@ const SERVICES: &str = "An asterisk (*) denotes that a network service is disabl
 const JOB: &str = "system/com.macluster.links = {\n\tpath = /Library/LaunchDaemons/com.macluster.links.plist\n\
                    \tstate = running\n\tpid = 712\n}\n";
 
+const DISK: &str = "Filesystem   1024-blocks      Used Available Capacity iused      ifree %iused  Mounted on\n\
+                    /dev/disk3s1s1 482797652 378277460  76757888    84% 9110854  767578880    1%   /\n";
+const OBJECTS: &str = "AppleThunderboltRDMAProtectionDomain = 2, AppleThunderboltRDMAQueuePair = <no such class>\n";
+
 /// What a healthy node gives, in the order of the table.
 fn healthy() -> Vec<Transcript> {
     probes()
         .iter()
         .map(|p| match p.id {
-            probe::NOISE | probe::SUDO => transcript(p.id, ""),
+            probe::NOISE | probe::SUDO | probe::FAST_SYNCH_LAUNCHD => transcript(p.id, ""),
             probe::THUNDERBOLT => transcript(p.id, &fixture("system_profiler.json")),
             probe::PORTS => transcript(p.id, &fixture("networksetup.txt")),
             probe::IFCONFIG => transcript(p.id, &fixture("ifconfig.txt")),
@@ -62,13 +67,28 @@ fn healthy() -> Vec<Transcript> {
                 stderr: "cat: /opt/macluster/network/lock/owner: No such file or directory\n".to_owned(),
                 ..transcript(p.id, "")
             },
+            probe::CLOCK => transcript(p.id, "2026-11-30T20:00:01Z\n"),
+            probe::POWER => {
+                transcript(p.id, "Currently in use:\n sleep                0 (sleep prevented by powerd)\n")
+            }
+            probe::FILEVAULT => Transcript { exit: Some(1), ..transcript(p.id, "FileVault is Off.\n") },
+            probe::UPDATES => transcript(p.id, "{\n    AutomaticallyInstallMacOSUpdates = 1;\n}\n"),
+            probe::DISK => transcript(p.id, DISK),
+            probe::PROCESSES => {
+                transcript(p.id, "  PID  PPID     ELAPSED COMMAND\n    1     0       01:20 /sbin/launchd\n")
+            }
+            probe::FIREWALL => transcript(p.id, "Firewall is enabled. (State = 1)\n"),
+            probe::RDMA_OBJECTS => transcript(p.id, OBJECTS),
+            probe::REPORTS => transcript(p.id, "panic-full-2026-11-28-031501.0002.panic\n"),
+            probe::SHELL => transcript(p.id, "/bin/zsh\n"),
+            probe::FAST_SYNCH_SHELL => transcript(p.id, "1\n"),
             other => panic!("the probe {other} has no fixture"),
         })
         .collect()
 }
 
 fn session() -> Session {
-    Session { local_address: "198.51.100.1".parse().ok(), user: Some("tess".to_owned()) }
+    Session { local_address: "198.51.100.1".parse().ok(), user: Some("tess".to_owned()), clock_asked: None }
 }
 
 /// The facts after a change to one transcript.
@@ -109,6 +129,46 @@ fn a_healthy_node() {
     assert_eq!(facts.network.jobs.expect("read").iter().map(|j| j.pid).collect::<Vec<_>>(), [Some(712)]);
     assert_eq!(facts.network.services.expect("read").iter().filter(|s| s.method.is_none()).count(), 2);
     assert_eq!(facts.network.paths, Ok(vec![]));
+    let host = facts.host;
+    assert_eq!(host.clock.expect("a time").to_string(), "2026-11-30T20:00:01Z");
+    assert_eq!(host.power.expect("power")["sleep"], "0");
+    assert_eq!((host.filevault, host.installs_updates), (Ok(FileVault::Off), Ok(Some(true))));
+    assert_eq!(host.disk.expect("a disk").available_kib, 76_757_888);
+    assert_eq!(host.processes.expect("processes").len(), 1);
+    assert_eq!(host.firewall, Ok(Firewall::On));
+    assert_eq!(host.rdma_objects.expect("counts")[QUEUE_PAIR], None);
+    assert_eq!(host.reports.expect("reports").len(), 1);
+    assert_eq!(host.login_shell.as_deref(), Ok("/bin/zsh"));
+    assert_eq!(host.fast_synch.expect("read")[0].place, "login shell");
+}
+
+#[test]
+fn a_mac_on_which_nothing_was_ever_set_is_read_as_such() {
+    let unset = |t: &mut Transcript| {
+        t.exit = Some(1);
+        t.stdout = String::new();
+        t.stderr =
+            "2026-02-18 13:29:31.093 defaults[5:1] \nThe domain/default pair of (a, b) does not exist\n".to_owned();
+    };
+    assert_eq!(with(probe::UPDATES, unset).host.installs_updates, Ok(None));
+    let absent = |t: &mut Transcript| {
+        t.exit = Some(1);
+        t.stdout = String::new();
+        t.stderr = "ls: /Library/Logs/DiagnosticReports: No such file or directory\n".to_owned();
+    };
+    assert_eq!(with(probe::REPORTS, absent).host.reports, Ok(vec![]));
+    let silent = |t: &mut Transcript| {
+        t.exit = Some(1);
+        t.stdout = String::new();
+    };
+    assert_eq!(with(probe::FAST_SYNCH_SHELL, silent).host.fast_synch, Ok(vec![]));
+    let refused = |t: &mut Transcript| {
+        t.exit = Some(1);
+        t.stdout = String::new();
+        t.stderr = "ls: /Library/Logs/DiagnosticReports: Permission denied\n".to_owned();
+    };
+    let told = error(with(probe::REPORTS, refused).host.reports);
+    assert_eq!(told.1, "ls: ended with status 1: ls: /Library/Logs/DiagnosticReports: Permission denied");
 }
 
 fn second(id: &str, argv: &str, exit: i32, stdout: &str) -> Transcript {
@@ -176,6 +236,7 @@ fn the_probes_are_the_agreed_ones() {
         lines,
         [
             "noise /usr/bin/true ",
+            "clock /bin/date -u +%Y-%m-%dT%H:%M:%SZ",
             "thunderbolt /usr/sbin/system_profiler SPThunderboltDataType SPHardwareDataType -json",
             "ports /usr/sbin/networksetup -listallhardwareports",
             "ifconfig /sbin/ifconfig ",
@@ -184,7 +245,7 @@ fn the_probes_are_the_agreed_ones() {
             "rdma-switch /usr/bin/rdma_ctl status",
             "os /usr/bin/sw_vers ",
             "sysctl /usr/sbin/sysctl hw.model hw.memsize kern.boottime kern.bootsessionuuid kern.osversion \
-             net.inet.ip.forwarding iogpu.wired_limit_mb",
+             net.inet.ip.forwarding iogpu.wired_limit_mb vm.swapusage",
             "routes /usr/sbin/netstat -rn -f inet",
             "sudo /usr/bin/sudo -n /usr/bin/true",
             "session /usr/bin/printenv SSH_CONNECTION",
@@ -200,6 +261,17 @@ fn the_probes_are_the_agreed_ones() {
             "job-links /bin/launchctl print system/com.macluster.links",
             "job-deadman /bin/launchctl print system/com.macluster.deadman",
             "job-exo /bin/launchctl print system/io.exo.networksetup",
+            "power /usr/bin/pmset -g",
+            "filevault /usr/bin/fdesetup status",
+            "updates /usr/bin/defaults read /Library/Preferences/com.apple.SoftwareUpdate",
+            "disk /bin/df -k /",
+            "processes /bin/ps -axww -o pid,ppid,etime,command",
+            "firewall /usr/libexec/ApplicationFirewall/socketfilterfw --getglobalstate",
+            "rdma-objects /usr/sbin/ioclasscount AppleThunderboltRDMAProtectionDomain AppleThunderboltRDMAQueuePair",
+            "reports /bin/ls -1 /Library/Logs/DiagnosticReports",
+            "shell /usr/bin/printenv SHELL",
+            "fast-synch-shell /usr/bin/printenv MLX_METAL_FAST_SYNCH",
+            "fast-synch-launchd /bin/launchctl getenv MLX_METAL_FAST_SYNCH",
         ]
     );
     assert!(probes().iter().all(|p| !p.sudo && p.timeout.as_secs() > 0));

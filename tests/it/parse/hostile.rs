@@ -4,8 +4,8 @@ use macluster::model::facts::Session;
 use macluster::model::{Fact, FactError, Transcript};
 use macluster::parse::probe::probes;
 use macluster::parse::{
-    assemble, hardware, ibv_devices, ibv_devinfo, ifconfig, netstat, networksetup, ping, rdma_ctl, sudo, sw_vers,
-    sysctl, thunderbolt,
+    assemble, date, defaults, df, fdesetup, hardware, ibv_devices, ibv_devinfo, ifconfig, ioclasscount, netstat,
+    networksetup, ping, pmset, ps, rdma_ctl, socketfilterfw, sudo, sw_vers, sysctl, thunderbolt,
 };
 use proptest::prelude::*;
 
@@ -48,6 +48,14 @@ fn feed(text: &str) {
     check(netstat::parse(text), "netstat", text);
     check(ping::parse(text), "ping", text);
     check(sudo::classify(Some(1), text), "sudo", text);
+    check(date::parse(text), "date", text);
+    check(pmset::parse(text), "pmset", text);
+    check(fdesetup::parse(text), "fdesetup", text);
+    check(defaults::switch(text, "AutomaticDownload"), "defaults", text);
+    check(df::parse(text), "df", text);
+    check(ps::parse(text), "ps", text);
+    check(socketfilterfw::parse(text), "socketfilterfw", text);
+    check(ioclasscount::parse(text), "ioclasscount", text);
 }
 
 /// All of a node's transcripts print this.

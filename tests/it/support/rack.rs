@@ -6,13 +6,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use macluster::model::facts::{
-    Attached, Gid, Hardware, HardwarePort, Inet, Interface, OsVersion, PeerMac, RdmaPort, RdmaSwitch, Receptacle,
-    Session, Sudo,
+    Asked, Attached, Gid, Hardware, HardwarePort, Inet, Interface, OsVersion, PeerMac, RdmaPort, RdmaSwitch,
+    Receptacle, Session, Sudo,
 };
 use macluster::model::inventory::{Backend, Node, Over, Paths, Runtime, Ssh};
 use macluster::model::network_facts::{ConfiguredLink, Job, LINKS_JOB, LinkPath, LinksConfig};
 use macluster::model::snapshot::{FailureKind, SNAPSHOT_VERSION};
 use macluster::model::{CollectFailure, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
+
+use super::host::{ASKED, calm};
 
 /// A rack under construction.
 #[derive(Clone)]
@@ -381,13 +383,18 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
         sysctl: Ok(BTreeMap::from([
             ("hw.model".to_owned(), model.to_owned()),
             ("net.inet.ip.forwarding".to_owned(), "0".to_owned()),
+            ("hw.memsize".to_owned(), (256_u64 << 30).to_string()),
+            ("iogpu.wired_limit_mb".to_owned(), "0".to_owned()),
+            ("vm.swapusage".to_owned(), "total = 0.00M  used = 0.00M  free = 0.00M  (encrypted)".to_owned()),
         ])),
         sudo: Ok(Sudo::Passwordless),
         session: Session {
             local_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + u8::try_from(i).expect("small")))),
             user: Some("admin".to_owned()),
+            clock_asked: Some(Asked { before: ASKED, after: ASKED }),
         },
         login_noise: String::new(),
         network: NetworkFacts::default(),
+        host: calm(),
     }
 }
