@@ -161,6 +161,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
     match command {
         Command::Init(opts) => cmd::init::run(opts, app).await,
         Command::Doctor(opts) => cmd::doctor::run(opts, app).await,
+        Command::Explain(opts) => cmd::explain::run(opts, app).await,
         Command::Cabling(opts) => cmd::cabling::run(opts, app).await,
         Command::Hostfile(opts) => cmd::hostfile::run(opts, app).await,
         Command::Checklist(opts) => cmd::checklist::run(opts, app).await,

@@ -63,6 +63,8 @@ pub enum Command {
     Init(cmd::init::Opts),
     /// Check everything that is known to go wrong; changes nothing
     Doctor(cmd::doctor::Opts),
+    /// Say what an error in a log means, and which of its causes holds on this rack
+    Explain(cmd::explain::Opts),
     /// Show which receptacle is cabled to which
     Cabling(cmd::cabling::Opts),
     /// Print or write the hostfile that `mlx.launch` reads

@@ -4,6 +4,7 @@ mod cabling;
 mod cabling_peer;
 mod crashes;
 mod engines;
+pub mod explain;
 mod host;
 mod judge;
 mod load;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::app::App;
+use crate::check::explain::read;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::command::printable;
 use crate::model::{Access, NodeName};
 use crate::phase::runtime::{PLAYBOOK, RuntimeNode};
+use crate::view::explain::hint;
 
 /// Options of `macluster logs`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,12 +59,21 @@ async fn show(
     let node = RuntimeNode::new(inventory, book, remote, &app.events);
     let printer = app.printer;
     let mut rest = Vec::new();
+    let mut explained: Vec<&str> = Vec::new();
     let print = move |chunk: &[u8]| {
         // Whole lines only: a letter may lie across two chunks.
         rest.extend_from_slice(chunk);
         if let Some(end) = rest.iter().rposition(|b| *b == b'\n') {
             let lines: Vec<u8> = rest.drain(..=end).collect();
-            printer.out(&printable(&String::from_utf8_lossy(&lines)));
+            let lines = String::from_utf8_lossy(&lines);
+            printer.out(&printable(&lines));
+            for found in read(&lines) {
+                // The same error comes a hundred times.
+                if !explained.contains(&found.entry.id) {
+                    explained.push(found.entry.id);
+                    printer.err(&format!("note: {}", hint(found.entry)));
+                }
+            }
         }
     };
     let step = if opts.follow { "follow-log" } else { "last-words" };

@@ -7,6 +7,7 @@ pub mod checklist;
 pub mod demo;
 pub mod deploy;
 pub mod doctor;
+pub mod explain;
 mod file;
 pub mod hostfile;
 pub mod init;

@@ -6,6 +6,7 @@ pub mod checklist;
 pub mod deploy;
 pub mod diagram;
 pub mod doctor;
+pub mod explain;
 pub mod plan;
 pub mod printer;
 pub mod progress;

@@ -6,8 +6,10 @@ use comfy_table::{CellAlignment, Table, presets};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::explain::hint;
 use super::ranks::trim;
 use crate::agent::status::Status;
+use crate::check::explain;
 use crate::model::command::printable;
 use crate::model::{Inventory, NodeName};
 use crate::phase::inspect::{NodeStatus, Seen};
@@ -149,6 +151,8 @@ fn wrong(node: &NodeStatus) -> Vec<String> {
         }
         _ => {}
     }
+    let known: Vec<String> = lines.iter().flat_map(|l| explain::read(l)).map(|found| hint(found.entry)).collect();
+    lines.extend(known);
     lines
 }
 

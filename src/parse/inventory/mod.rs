@@ -49,6 +49,11 @@ pub fn read(text: &str, source: Option<&Path>) -> Result<Inventory, InventoryErr
     schema::read(text, &outside).map_err(|problems| InventoryError::new(source.map(Path::to_path_buf), problems))
 }
 
+/// There is a `macluster.yaml` in the working directory or above it.
+pub fn is_near() -> bool {
+    find().is_ok()
+}
+
 /// Looks for `macluster.yaml` in the working directory and above it.
 fn find() -> Result<PathBuf, Failure> {
     let cwd = std::env::current_dir()
