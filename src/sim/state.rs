@@ -402,6 +402,9 @@ pub struct Quirks {
     pub truncated_profiler: bool,
     /// How long `system_profiler` takes, milliseconds.
     pub profiler_delay_ms: u64,
+    /// How long `ifconfig` takes to change something, milliseconds.
+    #[serde(default)]
+    pub ifconfig_delay_ms: u64,
     /// Answers no ping, as a firewall in stealth mode does.
     #[serde(default)]
     pub mute: bool,

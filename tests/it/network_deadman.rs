@@ -138,6 +138,22 @@ async fn without_the_dead_man_a_dead_desk_leaves_its_changes() {
     done(rack).await;
 }
 
+/// The others are done long before the slow one, and would take their changes back if nobody gave them a sign of life.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_wait_for_a_slow_one_keep_their_changes() {
+    let rack = Rack::builder().binary(binary()).nodes(3).start().await.expect("a rack");
+    let slow = &rack.nodes[1].node;
+    slow.update(|state| state.quirks.ifconfig_delay_ms = 3_000).expect("a slow node");
+    let begun = Instant::now();
+    let ran = run(&rack, &["network", "apply", "--yes", "--deadman", "10", "-o", "json"]).await.expect(0);
+    let fates: Vec<_> = ran.json()["applied"].as_array().expect("nodes").iter().map(|n| n["fate"].clone()).collect();
+    assert_eq!(fates, ["complete", "complete", "complete"], "{}", ran.stderr);
+    assert!(begun.elapsed() > Duration::from_secs(14), "nobody had to wait: this test proves nothing");
+    slow.update(|state| state.quirks.ifconfig_delay_ms = 0).expect("as before");
+    run(&rack, PENDING).await.expect(0);
+    done(rack).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_takes_everything_back_before_it_ends() {
     let rack = rack().start().await.expect("a rack");

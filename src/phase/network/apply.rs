@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
+use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
 
 use super::change::{change, record};
 use super::deadman::{self, Armed, Back};
+use super::fate::{Applied, ApplyError, Fate};
+use super::keeper;
 use super::lock::{self, NotTaken, Operator};
 use super::prove::{Prover, prove};
 use super::steps::NetNode;
@@ -54,48 +57,19 @@ pub struct Applying<'a> {
 /// New connections to these nodes, made from nothing.
 pub type Again<'a> = dyn Fn(BTreeSet<NodeName>) -> BoxFuture<'a, Fleet> + Send + Sync + 'a;
 
-/// What became of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// The change stands.
-    Complete,
-    /// Nothing was changed, and why.
-    Untouched(String),
-    /// It has gone back to what was there before.
-    Reverted {
-        /// Why.
-        why: String,
-        /// What it did.
-        log: Vec<String>,
-    },
-    /// It goes back by itself; that could not be watched.
-    GoesBack {
-        /// Why.
-        why: String,
-        /// Why it cannot be watched.
-        unseen: String,
-        /// Within this time.
-        within: Duration,
-    },
-}
-
-/// What happened on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// Node.
-    pub node: NodeName,
-    /// Changes of its plan.
-    pub changes: usize,
-    /// What became of them.
-    pub fate: Fate,
-}
-
 /// One node at work.
 pub(super) struct Work<'a> {
     pub(super) node: NetNode,
     pub(super) changes: Vec<&'a Change>,
     armed: Option<Armed>,
     fate: Option<Fate>,
+}
+
+impl Work<'_> {
+    /// Its dead-man, while it waits for a confirmation.
+    fn kept(&self) -> Option<(&NetNode, &Armed)> {
+        self.armed.as_ref().filter(|_| self.fate.is_none()).map(|armed| (&self.node, armed))
+    }
 }
 
 /// Applies the plan to the nodes that have changes in it. A node that fails goes back and does not stop the others.
@@ -130,14 +104,22 @@ pub async fn apply(
     let locked = lock_all(a, &mut works).await;
     a.events.emit(Event::PhaseDone { id: "lock", ok: locked.is_ok() && works.iter().all(|w| w.fate.is_none()) });
     locked.map_err(ApplyError::Locked)?;
-    each(a, &mut works, "arm", "Record what is there and arm the dead-man", |w| Box::pin(prepare(a, w))).await;
-    each(a, &mut works, "change", "Set up the link networks", |w| Box::pin(work(a, w))).await;
+    each(a, &mut works, "arm", "Record what is there and arm the dead-man", |w, all| Box::pin(prepare(a, w, all)))
+        .await;
+    each(a, &mut works, "change", "Set up the link networks", |w, all| Box::pin(work(a, w, all))).await;
     a.events.emit(Event::PhaseStarted { id: "verify", title: "Prove the link networks".to_owned() });
     let verified = verify(a, &mut works, fleet).await;
     a.events.emit(Event::PhaseDone { id: "verify", ok: verified.as_ref().is_ok_and(Verified::ok) });
     let names: BTreeSet<NodeName> = alive(&works).map(|w| w.node.name.clone()).collect();
-    let fresh = if names.is_empty() { None } else { Some(again(names).await) };
-    each(a, &mut works, "confirm", "Confirm over new SSH sessions", |w| Box::pin(confirm(a, w, fresh.as_ref()))).await;
+    let fresh = if names.is_empty() {
+        None
+    } else {
+        let waiting: Vec<_> = alive(&works).filter_map(Work::kept).collect();
+        Some(keeper::alongside(&waiting, again(names)).await)
+    };
+    // Whoever can confirm does so at once: no node waits for another.
+    each(a, &mut works, "confirm", "Confirm over new SSH sessions", |w, _| Box::pin(confirm(a, w, fresh.as_ref())))
+        .await;
     if let Some(fresh) = fresh {
         fresh.close().await;
     }
@@ -149,21 +131,6 @@ pub async fn apply(
     let mut applied: Vec<Applied> = done.chain(lost).collect();
     applied.sort_by_key(|d| a.inventory.nodes.iter().position(|n| n.name == d.node));
     Ok((applied, verified?))
-}
-
-/// Why nothing was applied anywhere.
-#[derive(Debug)]
-pub enum ApplyError {
-    /// Nodes that somebody else works on.
-    Locked(Vec<(NodeName, String)>),
-    /// The playbook cannot be used.
-    Playbook(PlaybookError),
-}
-
-impl From<PlaybookError> for ApplyError {
-    fn from(e: PlaybookError) -> Self {
-        ApplyError::Playbook(e)
-    }
 }
 
 fn alive<'a, 'w>(works: &'a [Work<'w>]) -> impl Iterator<Item = &'a Work<'w>> {
@@ -190,20 +157,21 @@ async fn lock_all(a: &Applying<'_>, works: &mut [Work<'_>]) -> Result<(), Vec<(N
     Err(held)
 }
 
-/// Does a phase on all nodes that are still at work.
+/// Does a phase on all nodes that are still at work. Each is given the place where they meet at its end.
 async fn each<'a, 'w, F>(a: &Applying<'_>, works: &'a mut [Work<'w>], id: &'static str, title: &str, phase: F)
 where
-    F: Fn(&'a mut Work<'w>) -> BoxFuture<'a, Option<Fate>>,
+    F: Fn(&'a mut Work<'w>, Arc<Barrier>) -> BoxFuture<'a, Option<Fate>>,
 {
     let at_work: Vec<&mut Work<'_>> = works.iter_mut().filter(|w| w.fate.is_none()).collect();
     if at_work.is_empty() {
         return;
     }
     a.events.emit(Event::PhaseStarted { id, title: title.to_owned() });
+    let all = Arc::new(Barrier::new(at_work.len()));
     let work = at_work.into_iter().map(|w| {
         let name = w.node.name.clone();
         let what = title.to_lowercase();
-        let phase = phase(w);
+        let phase = phase(w, Arc::clone(&all));
         async move {
             a.events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.clone() });
             let fate = phase.await;
@@ -216,22 +184,18 @@ where
     a.events.emit(Event::PhaseDone { id, ok });
 }
 
-impl Fate {
-    /// Why the change does not stand.
-    pub fn why(&self) -> Option<String> {
-        match self {
-            Fate::Complete => None,
-            Fate::Untouched(why) | Fate::Reverted { why, .. } | Fate::GoesBack { why, .. } => Some(why.clone()),
-        }
-    }
-}
-
 /// Stopped by the person?
 fn stopped(a: &Applying<'_>) -> Result<(), String> {
     if a.stop.is_cancelled() { Err("interrupted".to_owned()) } else { Ok(()) }
 }
 
-async fn prepare(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
+/// Waits for the other nodes without being taken for lost.
+async fn meet(work: &Work<'_>, all: &Barrier) {
+    let kept: Vec<_> = work.kept().into_iter().collect();
+    keeper::alongside(&kept, all.wait()).await;
+}
+
+async fn prepare(a: &Applying<'_>, work: &mut Work<'_>, all: Arc<Barrier>) -> Option<Fate> {
     let result = async {
         stopped(a)?;
         let facts = a.snapshot.facts(&work.node.name).ok_or("its facts are not known")?;
@@ -245,33 +209,33 @@ async fn prepare(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
     }
     .await;
     match result {
-        Ok(armed) => {
-            work.armed = Some(armed);
-            None
-        }
+        Ok(armed) => work.armed = Some(armed),
         Err(why) => {
             let _ = work.node.run("unlock").await;
             work.fate = Some(Fate::Untouched(why));
-            work.fate.clone()
         }
     }
+    meet(work, &all).await;
+    work.fate.clone()
 }
 
-async fn work(a: &Applying<'_>, work: &mut Work<'_>) -> Option<Fate> {
-    let armed = work.armed.as_ref()?;
-    let result = async {
-        for one in &work.changes {
-            stopped(a)?;
-            deadman::beat(&work.node, armed).await?;
-            change(&work.node, one, armed).await?;
-        }
-        Ok(())
+async fn work(a: &Applying<'_>, work: &mut Work<'_>, all: Arc<Barrier>) -> Option<Fate> {
+    if let Err(why) = make(a, work).await {
+        back(a, work, why).await;
     }
-    .await;
-    match result {
-        Ok(()) => None,
-        Err(why) => Some(back(a, work, why).await),
+    meet(work, &all).await;
+    work.fate.clone()
+}
+
+/// Makes the changes of a node.
+async fn make(a: &Applying<'_>, work: &Work<'_>) -> Result<(), String> {
+    let armed = work.armed.as_ref().ok_or("its dead-man is not armed")?;
+    for one in &work.changes {
+        stopped(a)?;
+        deadman::beat(&work.node, armed).await?;
+        change(&work.node, one, armed).await?;
     }
+    Ok(())
 }
 
 /// Lets a node go back.
@@ -302,8 +266,7 @@ async fn verify(a: &Applying<'_>, works: &mut [Work<'_>], fleet: &Fleet) -> Resu
             limit: a.settle,
             events: a.events,
         };
-        let at_work: Vec<(&NetNode, &Armed)> =
-            alive(works).filter_map(|w| w.armed.as_ref().map(|armed| (&w.node, armed))).collect();
+        let at_work: Vec<(&NetNode, &Armed)> = alive(works).filter_map(Work::kept).collect();
         let verified = prove(&prover, fleet, &at_work, a.stop).await?;
         drop(at_work);
         let mut wrong: BTreeMap<NodeName, String> = verified.own_failures();
@@ -312,15 +275,17 @@ async fn verify(a: &Applying<'_>, works: &mut [Work<'_>], fleet: &Fleet) -> Resu
                 wrong.entry(w.node.name.clone()).or_insert_with(|| "interrupted".to_owned());
             }
         }
-        let turn_back: Vec<(&mut Work<'_>, String)> = works
-            .iter_mut()
-            .filter(|w| w.fate.is_none())
-            .filter_map(|w| wrong.get(&w.node.name).cloned().map(|why| (w, why)))
-            .collect();
+        let (turn_back, others): (Vec<_>, Vec<_>) =
+            works.iter_mut().filter(|w| w.fate.is_none()).partition(|w| wrong.contains_key(&w.node.name));
         if turn_back.is_empty() {
             return Ok(verified);
         }
-        join_all(turn_back.into_iter().map(|(w, why)| back(a, w, why))).await;
+        let others: Vec<_> = others.iter().filter_map(|w| w.kept()).collect();
+        let going = turn_back.into_iter().map(|w| {
+            let why = wrong.get(&w.node.name).cloned().unwrap_or_default();
+            back(a, w, why)
+        });
+        keeper::alongside(&others, join_all(going)).await;
     }
 }
 

@@ -42,6 +42,11 @@ impl Armed {
         self.window / 2
     }
 
+    /// How long until the next sign of life is due: early enough that one may get lost.
+    pub(super) fn pause(&self) -> Duration {
+        (self.window / 4).saturating_sub(self.since())
+    }
+
     /// Whether a command may still be begun.
     ///
     /// # Errors

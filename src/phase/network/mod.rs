@@ -3,15 +3,18 @@
 mod apply;
 mod change;
 mod deadman;
+mod fate;
 #[cfg(test)]
 mod fixture;
+mod keeper;
 mod lock;
 mod prove;
 mod revert;
 mod steps;
 mod verify;
 
-pub use apply::{Again, Applied, ApplyError, Applying, Fate, apply};
+pub use apply::{Again, Applying, apply};
+pub use fate::{Applied, ApplyError, Fate};
 pub use lock::Operator;
 pub use prove::{Prover, look, remotes};
 pub use revert::{Reverting, revert, settle};

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::store::Node;
 
@@ -50,6 +51,18 @@ pub struct Call<'a> {
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Set by a tool that becomes another program, as `exec(2)` does.
     pub next: Option<Exec>,
+}
+
+impl Call<'_> {
+    /// Real tools take their time; a rack can be told to do so too.
+    fn pause(&self, milliseconds: u64) {
+        let until = std::time::Instant::now() + Duration::from_millis(milliseconds);
+        while std::time::Instant::now() < until && !(self.cancelled)() {
+            std::thread::sleep(
+                Duration::from_millis(5).min(until.saturating_duration_since(std::time::Instant::now())),
+            );
+        }
+    }
 }
 
 /// The program a tool becomes.

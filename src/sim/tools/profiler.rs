@@ -1,7 +1,6 @@
 //! `system_profiler`: JSON of the Thunderbolt, hardware and software reports (samples/thunderbolt, samples/system).
 
 use std::io;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -39,7 +38,7 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
     }
     let world = World::load(call.node)?;
     let state = world.node(&call.node.name)?;
-    pause(call, state.quirks.profiler_delay_ms);
+    call.pause(state.quirks.profiler_delay_ms);
     let mut report = Map::new();
     for name in types {
         match name.as_str() {
@@ -60,14 +59,6 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
 }
 
 const KNOWN: [&str; 3] = ["SPHardwareDataType", "SPSoftwareDataType", "SPThunderboltDataType"];
-
-/// The real tool takes its time; a rack can be told to do so too.
-fn pause(call: &Call<'_>, milliseconds: u64) {
-    let until = std::time::Instant::now() + Duration::from_millis(milliseconds);
-    while std::time::Instant::now() < until && !(call.cancelled)() {
-        std::thread::sleep(Duration::from_millis(5).min(until - std::time::Instant::now()));
-    }
-}
 
 /// An object whose keys come in the order of the samples: sorted, `_items` and `_name` first.
 fn sorted(pairs: Vec<(&str, Value)>) -> Value {

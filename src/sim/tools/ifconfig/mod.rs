@@ -42,6 +42,7 @@ pub(super) fn run(call: &mut Call<'_>) -> io::Result<i32> {
         [] => show::block(call.out, &world, state, interface, None).map(|()| 0),
         [family @ ("inet" | "inet6")] => show::block(call.out, &world, state, interface, Some(family)).map(|()| 0),
         _ => {
+            call.pause(state.quirks.ifconfig_delay_ms);
             let (name, rest) = ((*name).to_owned(), rest.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
             change::run(call, &name, &rest)
         }
