@@ -2,8 +2,7 @@
 //! about each kind and in which order; this file alone says what there is to do.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use ipnet::Ipv4Net;
+use std::net::Ipv4Addr;
 
 use super::address::pair_of;
 use super::desired::{Desired, LinkNetwork, NetworkEnd};
@@ -54,14 +53,16 @@ pub(super) fn diff(
     let mut notes = Vec::new();
     let Ok(interfaces) = &facts.interfaces else { return (subjects, notes) };
     let mut linked = BTreeSet::new();
+    let earlier = earlier(facts);
+    let ours = |inet: &Inet| inventory.pool.contains(&inet.address) || earlier.contains(&inet.address);
     for (link, own, peer) in desired.of(node) {
         let Some(interface) = interfaces.iter().find(|i| i.name == own.interface) else { continue };
         linked.insert(own.interface.as_str());
-        of_link(interface, interfaces, link, own, peer, inventory.pool, &mut subjects);
+        of_link(interface, interfaces, link, own, peer, &ours, &mut subjects);
     }
     let idle = receptacle_interfaces(facts).unwrap_or_default();
     for interface in interfaces.iter().filter(|i| idle.contains(i.name.as_str()) && !linked.contains(i.name.as_str())) {
-        for inet in interface.inet.iter().filter(|i| inventory.pool.contains(&i.address)) {
+        for inet in interface.inet.iter().filter(|i| ours(i)) {
             match leftover(node, inet, inventory, desired) {
                 Some(why) => subjects.push(stray(node, interface, inet, format!("removed: {why}"), None)),
                 None => notes.push(
@@ -77,6 +78,13 @@ pub(super) fn diff(
     (subjects, notes)
 }
 
+/// Link addresses that macluster gave this node, whatever pool they were taken from.
+fn earlier(facts: &NodeFacts) -> BTreeSet<Ipv4Addr> {
+    let configured = facts.network.configured.iter().flatten().flat_map(|c| &c.links).map(|l| l.address);
+    let history = facts.network.history.iter().flatten().map(|h| h.address);
+    configured.chain(history).collect()
+}
+
 /// `10.254.0.1/30`.
 fn show(inet: &Inet) -> String {
     inet.prefix.map_or_else(|| inet.address.to_string(), |prefix| format!("{}/{prefix}", inet.address))
@@ -88,7 +96,7 @@ fn of_link(
     link: &LinkNetwork,
     own: &NetworkEnd,
     peer: &NetworkEnd,
-    pool: Ipv4Net,
+    ours: &impl Fn(&Inet) -> bool,
     subjects: &mut Vec<Subject>,
 ) {
     let base = || {
@@ -123,8 +131,8 @@ fn of_link(
     let right = |inet: &Inet| inet.address == own.address && inet.prefix == Some(link.network.prefix_len());
     for inet in interface.inet.iter().filter(|i| !right(i)) {
         let vars = of_address(&own.node, &own.interface, inet);
-        let ours = inet.address.is_link_local() || pool.contains(&inet.address);
-        let kind = if ours { ForEach::StrayAddress } else { ForEach::OtherAddress };
+        let kind =
+            if inet.address.is_link_local() || ours(inet) { ForEach::StrayAddress } else { ForEach::OtherAddress };
         push(kind, None, show(inet), "removed".to_owned(), vars);
     }
     if !interface.inet.iter().any(right) {
@@ -170,6 +178,9 @@ fn stray(node: &NodeName, interface: &Interface, inet: &Inet, after: String, lin
 fn leftover(node: &NodeName, inet: &Inet, inventory: &Inventory, desired: &Desired) -> Option<String> {
     if let Some((_, own, _)) = desired.of(node).find(|(link, _, _)| link.network.contains(&inet.address)) {
         return Some(format!("the cable is now at {}", own.interface));
+    }
+    if !inventory.pool.contains(&inet.address) {
+        return Some("it is of an earlier pool".to_owned());
     }
     let owner = pair_of(inventory.pool, inet.address, inventory.nodes.len()).filter(|_| inet.prefix == Some(30));
     let Some((low, high, _, first)) = owner else { return Some("no link of this rack has it".to_owned()) };

@@ -1,7 +1,7 @@
 //! What differs besides addresses: the links daemon, daemons of others, the bridge in the preferences, and what is to
 //! be known of the node's past.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::desired::Desired;
 use super::diff::Subject;
@@ -55,6 +55,7 @@ pub(super) fn keeping(
     facts: &NodeFacts,
     request: &PlanRequest<'_>,
     desired: &Desired,
+    left_alone: &BTreeSet<&str>,
     found: &[Subject],
 ) -> Keeping {
     let inventory = request.inventory;
@@ -72,7 +73,7 @@ pub(super) fn keeping(
     let mut keeping = Keeping {
         config: LinksConfig {
             script: Some(request.scripts.links.sha256.clone()),
-            links: kept(node, facts, inventory, desired),
+            links: kept(node, facts, inventory, desired, left_alone),
         },
         ..Keeping::default()
     };

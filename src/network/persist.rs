@@ -1,5 +1,6 @@
 //! The texts that outlive a change: the record of what was there, what the links daemon keeps, and launchd's jobs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -21,12 +22,14 @@ pub(super) fn netmask(prefix: u8) -> String {
 }
 
 /// The links a node should keep: those that are there, and those it keeps already whose cable is away now and which
-/// get in nobody's way.
+/// get in nobody's way. `left_alone`: interfaces of links that are there and cannot be changed now; what is kept of them
+/// stays.
 pub(super) fn kept(
     node: &NodeName,
     facts: &NodeFacts,
     inventory: &Inventory,
     desired: &Desired,
+    left_alone: &BTreeSet<&str>,
 ) -> Vec<ConfiguredLink> {
     let ether = |interface: &str| {
         let interfaces = facts.interfaces.as_deref().unwrap_or_default();
@@ -44,7 +47,9 @@ pub(super) fn kept(
     let before = facts.network.configured.iter().flatten().flat_map(|c| &c.links);
     let waits = |old: &&ConfiguredLink| {
         let free = !links.iter().any(|l| l.interface == old.interface || l.address == old.address);
-        free && inventory.pool.contains(&old.address) && inventory.nodes.iter().any(|n| n.name.as_str() == old.peer)
+        let valid =
+            inventory.pool.contains(&old.address) && inventory.nodes.iter().any(|n| n.name.as_str() == old.peer);
+        free && (valid || left_alone.contains(old.interface.as_str()))
     };
     let waiting: Vec<ConfiguredLink> = before.filter(waits).cloned().collect();
     links.extend(waiting);
@@ -231,7 +236,7 @@ mod tests {
         let desired = super::super::desired(&rack.inventory, &rack.snapshot, &graph);
         let node = rack.inventory.nodes[0].name.clone();
         let inventory = rack.inventory.clone();
-        let links = kept(&node, rack.facts(1), &inventory, &desired);
+        let links = kept(&node, rack.facts(1), &inventory, &desired, &BTreeSet::new());
         assert_eq!(links.len(), 2);
         let config = LinksConfig { script: Some("00".to_owned()), links };
         assert_eq!(own_network::links(&links_conf(&config)), Ok(config.clone()));
@@ -258,13 +263,13 @@ mod tests {
         rack.facts(1).network.configured = Ok(Some(LinksConfig { script: None, links: vec![old.clone()] }));
         let graph = crate::mesh::LinkGraph::build(&rack.snapshot);
         let desired = super::super::desired(&inventory, &rack.snapshot, &graph);
-        assert!(kept(&node, rack.facts(1), &inventory, &desired).contains(&old));
+        assert!(kept(&node, rack.facts(1), &inventory, &desired, &BTreeSet::new()).contains(&old));
         let taken = ConfiguredLink { interface: "en3".to_owned(), ..old.clone() };
         rack.facts(1).network.configured = Ok(Some(LinksConfig { script: None, links: vec![taken] }));
-        assert_eq!(kept(&node, rack.facts(1), &inventory, &desired).len(), 2);
+        assert_eq!(kept(&node, rack.facts(1), &inventory, &desired, &BTreeSet::new()).len(), 2);
         let gone = ConfiguredLink { peer: "studio-9".to_owned(), ..old };
         rack.facts(1).network.configured = Ok(Some(LinksConfig { script: None, links: vec![gone] }));
-        assert_eq!(kept(&node, rack.facts(1), &inventory, &desired).len(), 2);
+        assert_eq!(kept(&node, rack.facts(1), &inventory, &desired, &BTreeSet::new()).len(), 2);
     }
 
     #[test]

@@ -159,11 +159,15 @@ pub fn plan(request: &PlanRequest<'_>) -> Result<NetworkPlan, PlaybookError> {
         subjects.insert(node, found);
     }
     let lost = nodes::refuse(inventory, snapshot, &wanted, options, &mut subjects, &mut plan.problems);
+    let whole = &plan.links;
     // What cannot be set up now is not to be asserted by a daemon later either.
     let wanted = Desired { links: wanted.links.into_iter().filter(|l| !lost.contains(&l.id)).collect(), ..wanted };
     for (node, found) in &mut subjects {
         let Some(facts) = snapshot.facts(node) else { continue };
-        let Keeping { config, first, last, notes } = keeping::keeping(node, facts, request, &wanted, found);
+        let lost_here = whole.iter().filter(|l| lost.contains(&l.id)).filter_map(|l| l.at(node));
+        let left_alone: BTreeSet<&str> = lost_here.map(|(own, _)| own.interface.as_str()).collect();
+        let Keeping { config, first, last, notes } =
+            keeping::keeping(node, facts, request, &wanted, &left_alone, found);
         plan.problems.extend(notes);
         plan.kept.insert((*node).clone(), config);
         found.splice(0..0, first);

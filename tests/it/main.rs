@@ -26,6 +26,7 @@ mod netrack;
 mod network;
 mod network_deadman;
 mod network_live;
+mod network_wishes;
 mod parse;
 mod playbooks;
 mod ranks;

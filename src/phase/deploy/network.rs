@@ -6,8 +6,9 @@ use super::{Cause, Deploy, Phase, PhaseFailure};
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::mesh::LinkGraph;
-use crate::model::{Backend, Over, Verdict};
-use crate::network::{PlanOptions, PlanRequest, plan};
+use crate::model::{Backend, NodeName, Over, Verdict};
+use crate::network::{Change, PlanOptions, PlanRequest, plan};
+use crate::playbook::ForEach;
 
 pub(super) struct Network;
 
@@ -47,10 +48,20 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
         options: PlanOptions::default(),
     })
     .map_err(|e| PhaseFailure::new(Exit::Inventory, e.to_string()))?;
-    if !plan.changes.is_empty() {
-        let nodes: Vec<String> = plan.nodes().into_iter().map(|n| deploy.inventory.label(n)).collect();
-        let count = plan.changes.len();
-        let message = format!("the link networks are not set up: {count} changes are pending on {}", nodes.join(", "));
+    // A launch needs the links themselves. What keeps them after a restart is said, and is no reason to wait.
+    let (later, now): (Vec<&Change>, Vec<&Change>) =
+        plan.changes.iter().partition(|c| c.for_each == ForEach::LinksDaemon);
+    if now.is_empty() && !later.is_empty() {
+        let text = format!(
+            "the link networks are in place, but not kept after a restart on {}: `macluster network apply` installs what keeps them",
+            labels(deploy, &later)
+        );
+        deploy.events.emit(Event::Warning { node: None, text });
+    }
+    if !now.is_empty() {
+        let nodes = labels(deploy, &now);
+        let count = now.len();
+        let message = format!("the link networks are not set up: {count} changes are pending on {nodes}");
         return Err(PhaseFailure::new(Exit::ChecksFailed, message)
             .hint("`macluster network plan` shows them, `macluster network apply` makes them"));
     }
@@ -70,4 +81,11 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
     let mut failure = PhaseFailure::of(Exit::ChecksFailed, causes);
     failure.hints.extend(problems.iter().filter_map(|p| p.action.clone()));
     Err(failure)
+}
+
+/// The nodes of these changes.
+fn labels(deploy: &Deploy, changes: &[&Change]) -> String {
+    let of = |name: &NodeName| changes.iter().any(|c| c.node == *name);
+    let nodes = deploy.inventory.nodes.iter().map(|n| &n.name).filter(|n| of(n));
+    nodes.map(|n| deploy.inventory.label(n)).collect::<Vec<_>>().join(", ")
 }

@@ -269,7 +269,7 @@ async fn verify(a: &Applying<'_>, works: &mut [Work<'_>], fleet: &Fleet) -> Resu
         let at_work: Vec<(&NetNode, &Armed)> = alive(works).filter_map(Work::kept).collect();
         let verified = prove(&prover, fleet, &at_work, a.stop).await?;
         drop(at_work);
-        let mut wrong: BTreeMap<NodeName, String> = verified.own_failures();
+        let mut wrong: BTreeMap<NodeName, String> = verified.own_failures(&given_up);
         for w in alive(works) {
             if a.stop.is_cancelled() {
                 wrong.entry(w.node.name.clone()).or_insert_with(|| "interrupted".to_owned());

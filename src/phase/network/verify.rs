@@ -1,6 +1,6 @@
 //! Proof after apply: read everything again, compare, and send packets over each link both ways.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::model::facts::{NodeFacts, RdmaSwitch};
@@ -39,10 +39,12 @@ pub struct Verified {
 
 impl Verified {
     /// Nodes that are wrong at their own end, and why: such a change must not stay. A link over which nothing passes
-    /// although both ends are as they were set is a matter of its cable, and no reason to undo anything.
-    pub fn own_failures(&self) -> BTreeMap<NodeName, String> {
+    /// although both ends are as they were set is a matter of its cable, and no reason to undo anything. Nor is a link
+    /// with a node that was `given_up`: nothing was set there at either end.
+    pub fn own_failures(&self, given_up: &BTreeSet<NodeName>) -> BTreeMap<NodeName, String> {
         let mut found: BTreeMap<NodeName, String> = self.nodes.iter().cloned().collect();
-        for (node, why) in self.links.iter().flat_map(|l| &l.own) {
+        let set = |l: &&LinkResult| !given_up.contains(&l.network.a.node) && !given_up.contains(&l.network.b.node);
+        for (node, why) in self.links.iter().filter(set).flat_map(|l| &l.own) {
             found.entry(node.clone()).or_insert_with(|| why.clone());
         }
         found

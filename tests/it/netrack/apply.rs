@@ -155,3 +155,45 @@ fn revert_restores_the_first_state_exactly() {
         assert!(now == *was, "{} is not as it was first:\n{}", address(number), now.unlike(was));
     }
 }
+
+/// The inventory with studio-2 reached over its link with studio-1.
+fn over_a_link(rack: &NetRack) -> String {
+    let link = ends(rack).into_iter().find(|e| (e.0, e.1) == (1, 2)).expect("a link").3;
+    let read = |file: &str| std::fs::read_to_string(rack.dir.join(file)).expect("readable");
+    let known = read("known_hosts");
+    let key = known.lines().find(|l| l.starts_with(&address(2))).expect("a key").replace(&address(2), &link);
+    std::fs::write(rack.dir.join("known_hosts"), format!("{known}{key}\n")).expect("written");
+    let jump = format!("use_config: false, jump: admin@{}", address(1));
+    let text = read("macluster.yaml").replace(&address(2), &link).replace("use_config: false", &jump);
+    std::fs::write(rack.dir.join("over-a-link.yaml"), text).expect("written");
+    rack.dir.join("over-a-link.yaml").display().to_string()
+}
+
+#[test]
+fn a_session_over_a_link_is_not_cut_by_going_back() {
+    if !ready("apply::a_session_over_a_link_is_not_cut_by_going_back") {
+        return;
+    }
+    let rack = NetRack::start(2, |_| ());
+    rack.macluster(&["network", "apply", "--yes"]).expect(0);
+    let linked: Vec<Seen> = rack.numbers().map(|n| Seen::of(&rack, n)).collect();
+    let inventory = over_a_link(&rack);
+    let doctor = rack.macluster(&["-f", &inventory, "doctor", "--check", "ssh.reachable"]).expect(0);
+    assert!(doctor.stdout.contains("ok     studio-2"), "the way over the link works:\n{}", doctor.stdout);
+    let ran = rack.macluster(&["-f", &inventory, "network", "revert", "--yes"]).expect(4);
+    assert_eq!(
+        ran.stderr.lines().filter(|l| l.starts_with("error: ") || l.starts_with("hint: ")).collect::<Vec<_>>(),
+        [
+            "error: studio-2 (slot 2): the SSH session uses the address of a link, which would go: nothing was changed",
+            "hint: connect over Ethernet or Wi-Fi: set the node's `host` to an address of such an interface"
+        ]
+    );
+    // The same for a change of its addresses.
+    let text = std::fs::read_to_string(&inventory).expect("readable");
+    std::fs::write(&inventory, format!("{text}network: {{ pool: 10.99.0.0/24 }}\n")).expect("written");
+    let ran = rack.macluster(&["-f", &inventory, "network", "apply", "--yes", "--readdress"]).expect(4);
+    assert!(ran.stdout.contains("studio-2 (slot 2): not changed: the SSH session rides on "), "{}", ran.stdout);
+    let now: Vec<Seen> = rack.numbers().map(|n| Seen::of(&rack, n)).collect();
+    assert_eq!(now, linked);
+    rack.macluster(&["network", "revert", "--yes"]).expect(0);
+}
