@@ -75,6 +75,11 @@ fn excluded_receptacle(ctx: &Context<'_>, say: &mut Say) {
             say.pass(about, format!("receptacle {excluded} of {label} carries no cable to a Mac"));
             continue;
         }
+        if link.is_none() {
+            // A cable that leads out of the rack is no link of it.
+            say.skip(about, needs("cabling.foreign-peer", node));
+            continue;
+        }
         let from = ctx.place(node, excluded);
         let to = free_receptacles(ctx, node).first().map(|r| ctx.place(node, r.id));
         let step = match (link.and_then(|l| better_than(ctx, l)), to) {
@@ -122,7 +127,7 @@ fn places(ctx: &Context<'_>, link: &Link) -> (String, String) {
 }
 
 /// One finding for each link, and one for each node whose links are not known; else the one that says there is none.
-fn each_link(ctx: &Context<'_>, say: &mut Say, judge: impl Fn(&Link, &mut Say)) {
+pub(super) fn each_link(ctx: &Context<'_>, say: &mut Say, judge: impl Fn(&Link, &mut Say)) {
     for link in ctx.graph.links.values() {
         judge(link, say);
     }

@@ -6,7 +6,8 @@ use super::Context;
 use super::cabling::{better_than, blind, free_receptacles, skip_blind, why_blind};
 use super::judge::Purpose;
 use super::say::{About, Row, Say, Trouble, at_machine, unknown, unread};
-use crate::mesh::{leads_to_a_mac, ranks, ring};
+use crate::mesh::usable::cable_fit;
+use crate::mesh::{Link, leads_to_a_mac, ranks, ring};
 use crate::model::hardware::Mac;
 use crate::model::{Category, NodeName, Verdict};
 
@@ -16,6 +17,12 @@ pub(super) const CHECKS: &[Row] = &[
         category: Category::Mesh,
         title: "a cable joins every pair of nodes (ring backends: a ring joins all nodes)",
         run: complete,
+    },
+    Row {
+        id: "mesh.ring-possible",
+        category: Category::Mesh,
+        title: "where the mesh is broken, whether a ring would do",
+        run: ring_possible,
     },
     Row { id: "mesh.size", category: Category::Mesh, title: "the rack is not larger than a mesh can be", run: size },
 ];
@@ -85,6 +92,51 @@ fn complete(ctx: &Context<'_>, say: &mut Say) {
     }
 }
 
+/// A broken mesh is no reason to stand still when a ring of good cables joins all nodes.
+fn ring_possible(ctx: &Context<'_>, say: &mut Say) {
+    let nodes: Vec<NodeName> = ranks::order(ctx.inventory).into_iter().map(|n| n.name.clone()).collect();
+    if nodes.len() < 3 {
+        say.pass(About::Rack, "with fewer than three nodes, ring and mesh are the same");
+        return;
+    }
+    if Purpose::of(ctx.inventory).ring() {
+        say.pass(About::Rack, "the backend wants no more than a ring, which mesh.complete judges");
+        return;
+    }
+    let good = |link: &Link| cable_fit(link, ctx.snapshot).is_ok();
+    let broken = ctx.graph.pairs_without(&nodes, good);
+    if broken.is_empty() {
+        say.pass(About::Rack, "the mesh holds a ring through all nodes");
+        return;
+    }
+    let joined = |a: usize, b: usize| match (nodes.get(a), nodes.get(b)) {
+        (Some(a), Some(b)) => ctx.graph.between(a, b).any(good),
+        _ => false,
+    };
+    let Some(cycle) = ring::cycle(nodes.len(), &joined) else {
+        skip_blind(ctx, say);
+        if say.silent() {
+            say.pass(About::Rack, "no ring of good cables joins all nodes either: the mesh comes first");
+        }
+        return;
+    };
+    let way = cycle.iter().filter_map(|i| nodes.get(*i)).map(NodeName::as_str).collect::<Vec<_>>().join(" – ");
+    let pairs: Vec<String> = broken.iter().map(|(a, b)| format!("{a} – {b}")).collect();
+    say.trouble(
+        Verdict::Warn,
+        About::Rack,
+        Trouble {
+            message: format!("the mesh is broken, but a ring of good cables joins all nodes: {way}"),
+            observed: format!("no good cable: {}", pairs.join(", ")),
+            expected: "a good cable for each pair".to_owned(),
+            remedy: at_machine([
+                "to go on until the cables are right: `runtime.backend: jaccl-ring` in macluster.yaml (`auto` chooses it by itself)"
+                    .to_owned(),
+            ]),
+        },
+    );
+}
+
 fn complete_mesh(ctx: &Context<'_>, nodes: &[NodeName], say: &mut Say) {
     let mut free = Free::default();
     for (one, other) in ctx.graph.pairs_missing(nodes) {
@@ -138,7 +190,8 @@ impl Free {
             let mut left: Vec<u32> = free_receptacles(ctx, node).iter().rev().map(|r| r.id).collect();
             // The first is promised to the cable that has to leave the excluded receptacle.
             let excluded = ctx.mac(node).and_then(|m| m.excluded());
-            if ctx.graph.of(node).any(|l| l.end(node).map(|e| e.receptacle) == excluded) {
+            let leaves = |l: &Link| l.end(node).map(|e| e.receptacle) == excluded && better_than(ctx, l).is_none();
+            if excluded.is_some() && ctx.graph.of(node).any(leaves) {
                 left.pop();
             }
             left

@@ -2,6 +2,7 @@
 
 mod cabling;
 mod cabling_peer;
+mod cabling_ports;
 mod crashes;
 mod engines;
 pub mod explain;
@@ -58,7 +59,7 @@ pub trait Check: Sync {
 pub fn registry() -> &'static [&'static dyn Check] {
     static ALL: OnceLock<Vec<&'static dyn Check>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let files: [&'static [Row]; 15] = [
+        let files: [&'static [Row]; 16] = [
             ssh::CHECKS,
             session::CHECKS,
             host::CHECKS,
@@ -72,6 +73,7 @@ pub fn registry() -> &'static [&'static dyn Check] {
             engines::HELD,
             cabling::CHECKS,
             cabling_peer::CHECKS,
+            cabling_ports::CHECKS,
             mesh::CHECKS,
             network::CHECKS,
         ];

@@ -56,6 +56,7 @@ pub enum Fault {
     ClockSkew,
     SmallMemory,
     Panic,
+    UsbPort,
 }
 
 /// Every fault: name, what it does, how many nodes it takes.
@@ -116,6 +117,7 @@ const TABLE: &[(Fault, &str, &str)] = &[
     (Fault::FishShell, "fish-shell", "the login shell is fish"),
     (Fault::ClockSkew, "clock-skew", "the clock is an hour behind"),
     (Fault::SmallMemory, "small-memory", "half of the memory that the others have"),
+    (Fault::UsbPort, "usb-port", "a cable from receptacle 5 ends in a port that is USB-C only"),
     (Fault::Panic, "panic", "the Mac went down with a kernel panic today"),
 ];
 

@@ -428,6 +428,9 @@ pub struct Quirks {
     /// RDMA objects that the kernel holds.
     #[serde(default)]
     pub rdma_objects: RdmaObjects,
+    /// Receptacles that report something connected of which nothing answers.
+    #[serde(default)]
+    pub mute_receptacles: Vec<u32>,
 }
 
 /// A row of `ps` without a process.

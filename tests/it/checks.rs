@@ -295,12 +295,43 @@ const OWN: &[Case] = &[
         "system_profiler, line 7",
     ),
     (
+        "cabling.tb4-hardware",
+        Verdict::Warn,
+        |r| r.facts("studio-2").hardware.as_mut().expect("hardware").model = "Mac14,14".to_owned(),
+        "ends at Thunderbolt 4 of studio-2 (slot 2): it carries 40 Gb/s at most and never RDMA",
+        |r| {
+            let facts = r.facts("studio-2");
+            facts.hardware.as_mut().expect("hardware").model = "Mac99,9".to_owned();
+            facts.receptacles.as_mut().expect("receptacles").iter_mut().for_each(|r| r.speed = None);
+        },
+        "needs rdma.hardware on studio-2",
+    ),
+    (
+        "cabling.usb-only-port",
+        Verdict::Warn,
+        |r| r.receptacle("studio-2", 5).connected = true,
+        "something is plugged in at studio-2 (slot 2), receptacle 5 (front right; en6), and nothing there speaks Thunderbolt",
+        |r| r.facts("studio-2").receptacles = Err(malformed("system_profiler")),
+        "system_profiler, line 7",
+    ),
+    (
         "mesh.complete",
         Verdict::Fail,
         |r| r.unplug("studio-2", 3),
         "connect studio-2 (slot 2), receptacle 3 (back, third from the right; en4) and studio-3 (slot 3), receptacle 3 (back, third from the right; en4)",
         |r| r.lose("studio-3"),
         "studio-1 – studio-3: not checked (needs ssh.reachable on studio-3)",
+    ),
+    (
+        "mesh.ring-possible",
+        Verdict::Warn,
+        |r| {
+            *r = Rack::kept(4);
+            r.unplug("studio-1", 3);
+        },
+        "the mesh is broken, but a ring of good cables joins all nodes: studio-1 – studio-2 – studio-3 – studio-4",
+        |r| r.lose("studio-3"),
+        "needs ssh.reachable on studio-3",
     ),
     (
         "mesh.size",
@@ -377,8 +408,10 @@ fn one_fault_is_one_finding_and_the_rest_is_skipped_with_its_name() {
         // What cannot be told apart: the same Mac twice has no cables of its own; four nodes of which one is
         // listed twice; a Mac that is older has other rules.
         let along: &[&str] = match *check {
-            "host.distinct" | "mesh.size" => continue,
+            "host.distinct" | "mesh.size" | "mesh.ring-possible" | "cabling.tb4-hardware" => continue,
             "host.macos-min" => &["host.macos-identical"],
+            // The Mac and its cables: what to do about the one is said, of the others what they are.
+            "rdma.hardware" => &["cabling.tb4-hardware"],
             _ => &[],
         };
         let expected: BTreeSet<&str> = along.iter().copied().chain([*check]).collect();

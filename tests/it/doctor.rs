@@ -55,7 +55,7 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::OddBuild => (&["fail host.macos-identical"], 4),
         Fault::OldMacos => (&["fail host.macos-identical", "fail host.macos-min"], 4),
         Fault::RdmaOff => (&["fail rdma.enabled"], 4),
-        Fault::Tb4 => (&["fail rdma.hardware", "warn host.mixed-models"], 4),
+        Fault::Tb4 => (&["fail rdma.hardware", "warn cabling.tb4-hardware", "warn host.mixed-models"], 4),
         Fault::Bridge => (&["fail network.bridge"], 4),
         Fault::BridgeLoop => (&["fail network.bridge-loop"], 4),
         Fault::LatentBridge => (&["warn network.bridge-latent"], 0),
@@ -94,6 +94,7 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::FishShell => (&["warn ssh.login-shell"], 0),
         Fault::ClockSkew => (&["warn ssh.clock-skew"], 0),
         Fault::SmallMemory => (&["warn host.mixed-models"], 0),
+        Fault::UsbPort => (&["warn cabling.usb-only-port"], 0),
         Fault::Panic => (&["warn host.recent-panics"], 0),
     }
 }
@@ -339,5 +340,5 @@ fn unknown_names_are_not_found_and_the_nearest_is_told() {
     let listed = macluster(dir.path(), &["doctor", "--list-checks"]).expect(0);
     assert_eq!(listed.stdout.lines().filter(|l| l.contains('.')).count(), check::registry().len(), "{}", listed.stdout);
     let json = macluster(dir.path(), &["doctor", "--list-checks", "-o", "json", "--check", "mesh"]).expect(0).json();
-    assert_eq!(json["checks"].as_array().expect("checks").len(), 2);
+    assert_eq!(json["checks"].as_array().expect("checks").len(), 3);
 }

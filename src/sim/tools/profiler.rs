@@ -75,12 +75,14 @@ fn thunderbolt(world: &World, state: &NodeState) -> Value {
 
 fn bus(world: &World, state: &NodeState, receptacle: &Receptacle) -> Value {
     let far = world.far(&state.name, receptacle.id).filter(Far::seen);
+    let mute = state.quirks.mute_receptacles.contains(&receptacle.id);
+    let plugged = far.is_some() || mute;
     let idle = if receptacle.generation >= 5 { "Up to 120 Gb/s" } else { "Up to 40 Gb/s" };
     let mut tag = vec![
         ("current_speed_key", json!(far.map_or(idle.to_owned(), |f| format!("{} Gb/s", f.cable.gbps)))),
         ("link_status_key", json!(if far.is_some() { "0x2" } else { "0x100" })),
         ("receptacle_id_key", json!(receptacle.id.to_string())),
-        ("receptacle_status_key", json!(if far.is_some() { "receptacle_connected" } else { NOTHING })),
+        ("receptacle_status_key", json!(if plugged { "receptacle_connected" } else { NOTHING })),
     ];
     if far.is_some() {
         tag.push(("micro_version_key", json!("0.0.0")));

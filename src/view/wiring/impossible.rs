@@ -43,7 +43,12 @@ pub fn impossible_human(wiring: &Wiring<'_>, no: &Impossible, ring: Option<&Wiri
 fn instead(wiring: &Wiring<'_>, no: &Impossible, ring: Option<&WiringPlan>) -> Vec<String> {
     let mut told = Vec::new();
     let mesh: Vec<&str> = no.largest_mesh.iter().map(NodeName::as_str).collect();
+    let five = wiring.board.stations.iter().filter(|s| s.thunderbolt == Some(Thunderbolt::Five)).count();
     told.push(match mesh.len() {
+        _ if five < 2 => {
+            "A full mesh is there for RDMA, which needs Thunderbolt 5 at both ends: these Macs gain nothing by it."
+                .to_owned()
+        }
         0 | 1 => "No two of these Macs can be joined.".to_owned(),
         n => format!(
             "The largest full mesh has {n} Macs: {}. To plan it, leave the others out of macluster.yaml.",
