@@ -148,6 +148,7 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         Command::Demo(opts) => cmd::demo::run(opts, app).await,
         Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
         Command::Network(opts) => cmd::network::run(opts, app).await,
+        Command::Doctor(opts) if opts.owns_signals() => cmd::doctor::run(opts, app).await,
         other => {
             tokio::select! {
                 outcome = interruptible(other, app) => outcome,
@@ -159,6 +160,8 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
 
 async fn interruptible(command: Command, app: &App) -> Outcome {
     match command {
+        Command::Completions(opts) => cmd::completions::run(&opts, app),
+        Command::Man(opts) => cmd::man::run(&opts, app),
         Command::Init(opts) => cmd::init::run(opts, app).await,
         Command::Doctor(opts) => cmd::doctor::run(opts, app).await,
         Command::Explain(opts) => cmd::explain::run(opts, app).await,

@@ -93,6 +93,10 @@ pub enum Command {
     Sim(cmd::sim::Opts),
     /// Take a simulated rack from cables to an answer, showing each command
     Demo(cmd::demo::Opts),
+    /// Print the completions of a shell
+    Completions(cmd::completions::Opts),
+    /// Print the manual page, or write all of them
+    Man(cmd::man::Opts),
     /// The daemon on a node that owns its engine (started by launchd)
     #[command(hide = true)]
     Agent(cmd::agent::Opts),

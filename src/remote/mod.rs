@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::fleet::{ConnectOptions, Fleet};
+pub use self::pattern::glob;
 pub use self::prompt::Prompt;
 pub use self::target::Surroundings;
 use crate::model::snapshot::{CollectFailure, FailureKind};

@@ -1,7 +1,7 @@
 //! Wildcard patterns of OpenSSH files: `*` any run of characters, `?` any one, `!` in front negates.
 
 /// Whether `text` matches the wildcard pattern. Linear in time: no input makes it slow.
-pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);

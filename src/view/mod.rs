@@ -14,6 +14,7 @@ pub mod prompt;
 pub mod ranks;
 mod remedy;
 pub mod replace;
+pub mod screen;
 pub mod status;
 mod text;
 pub mod wiring;

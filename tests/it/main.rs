@@ -14,6 +14,7 @@ mod deploy;
 mod diagram;
 mod docs;
 mod doctor;
+mod doctor_use;
 mod explain;
 mod floors;
 mod hostfile;

@@ -1,5 +1,8 @@
 //! `doctor`: grouped by category for people, the documented report for programs.
 
+mod formats;
+mod watch;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -8,6 +11,9 @@ use crate::model::{Category, Finding, Inventory, Remedy, Verdict};
 use crate::view::Printer;
 use crate::view::remedy::Told;
 use crate::view::text::{Tint, hanging, paint, rows};
+
+pub use formats::{junit, markdown, short};
+pub use watch::Watch;
 
 /// Indent of what is told below a row.
 const BELOW: &str = "         ";
@@ -185,11 +191,13 @@ fn closing(verdict: Verdict, summary: Summary, printer: Printer) -> String {
         Verdict::Fail => (Tint::Red, "something is wrong"),
     };
     let (_, word) = word(verdict);
+    format!("{}: {words}\n{}\n", paint(printer, tint, word), counted(summary))
+}
+
+/// `1 failed, 0 warned, …`.
+fn counted(summary: Summary) -> String {
     let Summary { pass, warn, fail, skip, crash } = summary;
-    format!(
-        "{}: {words}\n{fail} failed, {warn} warned, {crash} crashed, {skip} skipped, {pass} passed\n",
-        paint(printer, tint, word)
-    )
+    format!("{fail} failed, {warn} warned, {crash} crashed, {skip} skipped, {pass} passed")
 }
 
 /// `--list-checks`.

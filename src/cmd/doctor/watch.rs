@@ -1,0 +1,114 @@
+//! `doctor --watch`: for the person at the rack who moves a cable and wants to see what it did.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Read};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::Looking;
+use crate::app::App;
+use crate::collect::{collect, lost, paths, refresh};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::model::{Access, Inventory, Snapshot};
+use crate::remote::Fleet;
+use crate::view::doctor::{Watch, short};
+use crate::view::screen::Screen;
+
+/// Between two pictures.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Between two attempts to reach nodes that do not answer.
+const KNOCK: Duration = Duration::from_secs(10);
+/// For one such attempt: the picture waits for it.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Looks until the person has seen enough; the exit code is that of the last look.
+pub(super) async fn run(looking: &Looking<'_>, app: &App) -> Outcome {
+    let inventory = app.inventory()?;
+    let mut fleet = app.fleet(&inventory, Access::Read).await?;
+    let mut snapshot = collect(&inventory, &fleet, &app.events).await;
+    paths(&inventory, &fleet, &mut snapshot).await;
+    let outcome = tokio::select! {
+        outcome = look_on(looking, app, &inventory, &mut fleet, &mut snapshot) => outcome,
+        // The way to end it: nothing was interrupted.
+        _ = tokio::signal::ctrl_c() => Ok(None),
+    };
+    fleet.close().await;
+    match outcome? {
+        Some(exit) => Ok(exit),
+        None => Ok(looking.judge(&inventory, &snapshot)?.1),
+    }
+}
+
+async fn look_on(
+    looking: &Looking<'_>,
+    app: &App,
+    inventory: &Inventory,
+    fleet: &mut Fleet,
+    snapshot: &mut Snapshot,
+) -> Result<Option<Exit>, Failure> {
+    // Progress has no place beside a picture.
+    let silent = crate::event::silent();
+    let screen = Screen::open();
+    let mut keys = keys(screen.as_ref());
+    let mut watch = Watch::default();
+    let mut knocked = Instant::now();
+    let mut first = true;
+    loop {
+        let (report, exit) = looking.judge(inventory, snapshot)?;
+        let news = watch.take(&report);
+        match &screen {
+            Some(screen) => {
+                let (printer, height) = screen.size(app.printer);
+                let trouble = unreached(inventory, snapshot);
+                screen.draw(&watch.picture(&report, trouble.as_deref(), printer, height));
+            }
+            // A stream: how it was at first, then what changes.
+            None if first => app.printer.out(&short(&report, false)),
+            None => news.iter().for_each(|line| app.printer.out(line)),
+        }
+        first = false;
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            Some(()) = keys.recv() => return Ok(Some(exit)),
+        }
+        let gone: BTreeSet<_> = lost(fleet, snapshot).into_iter().collect();
+        if !gone.is_empty() && knocked.elapsed() >= KNOCK {
+            knocked = Instant::now();
+            let options = app.connect_options(Access::Read);
+            let again = fleet.again(inventory, &options, &silent, &gone);
+            if let Ok(found) = tokio::time::timeout(PATIENCE, again).await {
+                fleet.nodes.extend(found.nodes);
+            }
+        }
+        refresh(inventory, fleet, &silent, snapshot).await;
+    }
+}
+
+fn unreached(inventory: &Inventory, snapshot: &Snapshot) -> Option<String> {
+    let silent = inventory.nodes.iter().filter(|n| snapshot.facts(&n.name).is_none());
+    let labels: Vec<String> = silent.map(|n| inventory.label(&n.name)).collect();
+    (!labels.is_empty()).then(|| format!("{} does not answer: trying again", labels.join(", ")))
+}
+
+/// `q` on the keyboard. Nothing ever comes without one.
+fn keys(screen: Option<&Screen>) -> mpsc::Receiver<()> {
+    let (sender, receiver) = mpsc::channel(1);
+    if screen.is_none() || !std::io::stdin().is_terminal() {
+        // Kept open, so that nobody takes its end for a key.
+        std::mem::forget(sender);
+        return receiver;
+    }
+    // Blocked in its read when the process ends, which does not wait for it.
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while let Ok(1) = std::io::stdin().read(&mut byte) {
+            if matches!(byte, [b'q' | b'Q']) && sender.blocking_send(()).is_err() {
+                return;
+            }
+        }
+        // The end of the input is no key: the terminal may be gone, the person need not be.
+        std::mem::forget(sender);
+    });
+    receiver
+}
