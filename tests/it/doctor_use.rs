@@ -102,7 +102,7 @@ fn a_recording_is_neither_waited_for_nor_watched() {
 
 async fn rack(fault: Option<Fault>) -> RunningRack {
     let builder = Rack::builder().binary(binary()).nodes(3).prepared(true);
-    let builder = fault.into_iter().fold(builder, |b, f| b.fault(f));
+    let builder = fault.into_iter().fold(builder, macluster::sim::Builder::fault);
     builder.start().await.expect("a rack")
 }
 
