@@ -85,6 +85,28 @@ fn foreign(process: &Process) -> Option<&'static str> {
     ENGINES.iter().find(|(_, marks)| marks.iter().any(|m| m.fits(&process.command))).map(|(name, _)| *name)
 }
 
+/// A command line that says no more than which engine it is: none for one that is of no interest.
+pub fn engine_of(process: &Process) -> Option<&'static str> {
+    if own(process) {
+        return Some("python -m macluster_inference.engine");
+    }
+    let known = match foreign(process) {
+        Some("exo") => "exo",
+        Some("Ollama") => "ollama",
+        Some("LM Studio") => "lms",
+        Some("llama.cpp") => "llama-server",
+        Some("omlx") => "omlx",
+        Some("dnet") => "dnet-api",
+        Some("vLLM") => "vllm",
+        Some(_) => "python -m mlx_lm",
+        None if name(process.command.split(' ').next().unwrap_or_default()).to_lowercase().starts_with("python") => {
+            "python"
+        }
+        None => return None,
+    };
+    Some(known)
+}
+
 /// Our own engine: its supervisor or its worker.
 fn own(process: &Process) -> bool {
     process.command.contains("macluster_inference")
@@ -208,6 +230,20 @@ mod tests {
             ("python -m exo.main", "exo"),
         ] {
             assert_eq!(engine(command), Some(wanted), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_short_command_is_the_same_engine() {
+        for (engine, marks) in ENGINES {
+            let word = marks.iter().find_map(|m| match m {
+                Mark::Program(program) => Some(*program),
+                _ => None,
+            });
+            let process = |command: &str| Process { pid: 9, ppid: 1, seconds: 1, command: command.to_owned() };
+            let long = process(&format!("/Users/x/bin/{} --token secret", word.expect("a program")));
+            let short = process(engine_of(&long).expect("an engine"));
+            assert_eq!(foreign(&short), Some(*engine));
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::say::{About, Row, Say, Trouble, at_machine, run, unknown};
 use super::{Context, macos};
-use crate::model::facts::FactError;
+use crate::model::facts::{FactError, FactErrorKind};
 use crate::model::hardware::Mac;
-use crate::model::{Category, NodeName, Verdict};
+use crate::model::{Category, NodeFacts, NodeName, Verdict};
 
 pub(super) const CHECKS: &[Row] = &[
     Row { id: "host.facts", category: Category::Host, title: "the Mac's own tools can be read", run: facts_readable },
@@ -37,26 +37,55 @@ fn facts_readable(ctx: &Context<'_>, say: &mut Say) {
         .flatten()
         .collect();
         if errors.is_empty() {
-            say.pass(About::Node(node), format!("the tools of {label} can be read"));
+            drifted(facts, node, &label, say);
             continue;
         }
         let mut tools: Vec<&str> = errors.iter().map(|e| e.tool.as_str()).collect();
         tools.dedup();
         let observed: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let steps = if errors.iter().any(|e| e.kind == FactErrorKind::Malformed) {
+            vec![SEND]
+        } else if errors.iter().any(|e| e.kind == FactErrorKind::Timeout) {
+            vec!["macluster doctor   # once more: a busy Mac may have been too slow"]
+        } else {
+            vec!["macluster doctor   # once more", "macluster snapshot rack.json   # it holds what was really printed"]
+        };
         say.trouble(
             Verdict::Fail,
             About::Node(node),
             Trouble {
                 message: format!("{label} could not be checked: {} cannot be read", tools.join(", ")),
                 observed: observed.join("; "),
-                expected: "output in a known shape".to_owned(),
-                remedy: run([
-                    "macluster doctor   # once more: a busy Mac may have been too slow",
-                    "macluster snapshot rack.json   # it holds what was really printed",
-                ]),
+                expected: "an answer, in a known shape".to_owned(),
+                remedy: run(steps),
             },
         );
     }
+}
+
+/// What helps everybody whose macOS says it in the same new way.
+const SEND: &str = "macluster snapshot --redact drift.json   # please send it to the project: names are replaced in it";
+
+/// What the essential tools say is understood; what else is not, is told rather than guessed.
+fn drifted(facts: &NodeFacts, node: &NodeName, label: &str, say: &mut Say) {
+    let malformed = facts.unknown().into_iter().filter(|e| e.kind == FactErrorKind::Malformed);
+    let observed: Vec<String> = malformed.map(ToString::to_string).chain(facts.drift.iter().cloned()).collect();
+    if observed.is_empty() {
+        say.pass(About::Node(node), format!("the tools of {label} can be read"));
+        return;
+    }
+    say.trouble(
+        Verdict::Warn,
+        About::Node(node),
+        Trouble {
+            message: format!(
+                "{label} says things that this macluster does not know: what rests on them is not checked, or may be incomplete"
+            ),
+            observed: observed.join("; "),
+            expected: "output in a known shape".to_owned(),
+            remedy: run([SEND]),
+        },
+    );
 }
 
 fn model(ctx: &Context<'_>, say: &mut Say) {

@@ -27,6 +27,7 @@ use std::sync::OnceLock;
 use crate::mesh::LinkGraph;
 use crate::model::{Category, Finding, Inventory, Snapshot, Verdict};
 
+pub use engines::engine_of;
 pub use judge::{Purpose, blocks};
 pub use report::{Report, SCHEMA_VERSION, Summary, is_urgent};
 use say::Row;

@@ -16,6 +16,9 @@ pub struct Opts {
     /// Overwrite the file if it exists
     #[arg(long)]
     pub force: bool,
+    /// Put names, serial numbers, addresses and everything else that names somebody under pseudonyms, for a public report
+    #[arg(long)]
+    pub redact: bool,
 }
 
 /// Runs it.
@@ -24,12 +27,20 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         return Err(Failure::new(Exit::Usage, format!("{} exists already", opts.path.display()))
             .hint("overwrite it with --force"));
     }
-    let (_, snapshot) = app.facts().await?;
+    let (inventory, snapshot) = app.facts().await?;
+    let failures: Vec<Failure> =
+        collect::failures(&snapshot).map(|(name, failure)| failed(name.as_str(), failure)).collect();
+    let snapshot = if opts.redact { collect::redact(&inventory, &snapshot)? } else { snapshot };
     collect::save(&snapshot, &opts.path, opts.force)?;
     let read = snapshot.answered().count();
     app.printer.err(&format!("wrote {} ({read} of {} nodes)", opts.path.display(), snapshot.nodes.len()));
-    for (name, failure) in collect::failures(&snapshot) {
-        app.printer.failure(&failed(name.as_str(), failure));
+    for failure in &failures {
+        app.printer.failure(failure);
+    }
+    if opts.redact {
+        let look =
+            "look through it before you publish it: a pseudonym stands for whatever looked like a name, and no more";
+        app.printer.err(&format!("note: {look}"));
     }
     Ok(exit(&snapshot))
 }

@@ -1,6 +1,7 @@
 //! Facts from live nodes or a recording: probes run, transcripts kept, facts assembled.
 
 mod again;
+mod redact;
 mod refresh;
 mod replay;
 mod save;
@@ -19,6 +20,7 @@ use crate::parse::assemble;
 use crate::parse::probe::{CLOCK, Probe, probes};
 use crate::remote::{Fleet, Remote, RemoteError};
 pub use again::paths;
+pub use redact::redact;
 pub use refresh::{lost, refresh};
 pub use replay::replay;
 pub use save::save;

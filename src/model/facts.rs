@@ -84,12 +84,55 @@ pub struct NodeFacts {
     pub session: Session,
     /// What the login shell prints on a non-interactive login; empty is right.
     pub login_noise: String,
+    /// What a tool said that is not understood, as `unknown key x from TOOL`; what is understood is in the facts.
+    #[serde(default)]
+    pub drift: Vec<String>,
     /// What the link networks need beside the above.
     #[serde(default)]
     pub network: NetworkFacts,
     /// What decides whether it stays up, has room, and is left alone by others.
     #[serde(default)]
     pub host: HostFacts,
+}
+
+impl NodeFacts {
+    /// Every fact that is not known, and why.
+    pub fn unknown(&self) -> Vec<&FactError> {
+        fn why<T>(fact: &Fact<T>) -> Option<&FactError> {
+            fact.as_ref().err()
+        }
+        let (network, host) = (&self.network, &self.host);
+        let all = [
+            why(&self.hardware),
+            why(&self.os),
+            why(&self.receptacles),
+            why(&self.hardware_ports),
+            why(&self.interfaces),
+            why(&self.rdma_switch),
+            why(&self.rdma_devices),
+            why(&self.rdma_ports),
+            why(&self.routes),
+            why(&self.sysctl),
+            why(&self.sudo),
+            why(&network.bridge_entries),
+            why(&network.jobs),
+            why(&network.services),
+            why(&network.sharing),
+            why(&network.configured),
+            why(&network.history),
+            why(&host.power),
+            why(&host.filevault),
+            why(&host.installs_updates),
+            why(&host.disk),
+            why(&host.processes),
+            why(&host.firewall),
+            why(&host.rdma_objects),
+            why(&host.reports),
+            why(&host.login_shell),
+            why(&host.clock),
+        ];
+        all.into_iter().flatten().collect()
+    }
 }
 
 /// `system_profiler SPHardwareDataType -json`.

@@ -257,6 +257,7 @@ fn record(node: usize) -> NodeRecord {
             clock_asked: None,
         },
         login_noise: String::new(),
+        drift: vec![],
         network: NetworkFacts::nothing(),
         host: HostFacts::default(),
     };

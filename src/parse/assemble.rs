@@ -32,6 +32,7 @@ pub fn facts(transcripts: &[Transcript], session: Session) -> NodeFacts {
         sudo: all.sudo(session.user.as_deref()),
         session: all.session(session),
         login_noise: all.noise.stdout.to_owned(),
+        drift: all.drift(),
         network: all.network(),
         host: all.host(),
     }
@@ -152,6 +153,11 @@ impl Transcripts<'_> {
     fn either_stream<T>(&self, id: &str, tool: &str, parse: fn(&str) -> Fact<T>) -> Fact<T> {
         let ran = self.ran(id, tool)?;
         parse(&ran.both()).map_err(|e| ran.blame(tool, e))
+    }
+
+    fn drift(&self) -> Vec<String> {
+        let Ok(ran) = self.ran(probe::THUNDERBOLT, "system_profiler") else { return Vec::new() };
+        thunderbolt::drift(ran.stdout).into_iter().map(|what| format!("{what} from system_profiler")).collect()
     }
 
     fn rdma_switch(&self) -> Fact<RdmaSwitch> {

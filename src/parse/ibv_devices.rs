@@ -1,6 +1,6 @@
 //! `ibv_devices`: the names of the RDMA devices.
 
-use super::words::{malformed, nothing_found};
+use super::words::{excerpt, malformed, nothing_found};
 use crate::model::Fact;
 
 const TOOL: &str = "ibv_devices";
@@ -17,7 +17,7 @@ pub fn parse(output: &str) -> Fact<Vec<String>> {
                 devices.push(name.to_owned());
             }
             (Some(name), None, None) if is_device(name) => {
-                return Err(malformed(TOOL, Some(n + 1), format!("the line of {name} breaks off")));
+                return Err(malformed(TOOL, Some(n + 1), format!("the line of {} breaks off", excerpt(name))));
             }
             _ => {}
         }

@@ -51,7 +51,7 @@ pub fn parse(output: &str) -> Fact<Vec<RdmaPort>> {
         return Err(nothing_found(TOOL, "`hca_id:` lines", output));
     }
     match devices.iter().find(|d| d.state.is_empty()) {
-        Some(device) => Err(malformed(TOOL, None, format!("{} has no `state:` line", device.device))),
+        Some(device) => Err(malformed(TOOL, None, format!("{} has no `state:` line", excerpt(&device.device)))),
         None => Ok(devices),
     }
 }

@@ -37,7 +37,7 @@ fn header(line: &str) -> Option<(&str, &str)> {
 fn block(name: &str, rest: &str, line: usize) -> Fact<Interface> {
     let words = rest.split_once('<').and_then(|(_, tail)| tail.split_once('>'));
     let Some((flags, tail)) = words else {
-        return Err(malformed(TOOL, Some(line), format!("the flags of {name} break off")));
+        return Err(malformed(TOOL, Some(line), format!("the flags of {} break off", excerpt(name))));
     };
     let mut tokens = tail.split_whitespace();
     let mtu = tokens.find(|t| *t == "mtu").and_then(|_| tokens.next()).and_then(|t| t.parse().ok());

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::words::{malformed, nothing_found, without_bom};
+use super::words::{excerpt, malformed, nothing_found, without_bom};
 use crate::model::Fact;
 
 /// Objects tried before giving up; a banner with more braces than this is no banner.
@@ -53,8 +53,8 @@ fn take_list(object: &mut Map<String, Value>, key: &str) -> Option<Vec<Value>> {
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {
-        Some(at) => text.get(..at).unwrap_or_default().to_owned(),
-        None => text,
+        Some(at) => excerpt(text.get(..at).unwrap_or_default()),
+        None => excerpt(&text),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::words::{malformed, nothing_found};
+use super::words::{excerpt, malformed, nothing_found};
 use crate::model::Fact;
 use crate::model::network_facts::BridgeEntry;
 
@@ -52,7 +52,11 @@ fn bridge(name: String, entry: &Value) -> Fact<BridgeEntry> {
     };
     match members {
         Some(members) if usual => Ok(BridgeEntry { name, members, json: entry.to_string() }),
-        _ => Err(malformed(TOOL, None, format!("the entry of the bridge {name:?} has no list of `Interfaces`"))),
+        _ => Err(malformed(
+            TOOL,
+            None,
+            format!("the entry of the bridge `{}` has no list of `Interfaces`", excerpt(&name)),
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `networksetup -listnetworkserviceorder` and `-getinfo SERVICE` (samples/networksetup).
 
-use super::words::{malformed, nothing_found};
+use super::words::{excerpt, malformed, nothing_found};
 use crate::model::Fact;
 use crate::model::network_facts::{Method, Service};
 
@@ -19,11 +19,15 @@ pub fn order(output: &str) -> Fact<Vec<Service>> {
     }
     while let Some((n, line)) = lines.next() {
         let Some((enabled, name)) = numbered(line) else {
-            return Err(malformed(TOOL, Some(n), format!("expected `(1) NAME`, found {line:?}")));
+            return Err(malformed(TOOL, Some(n), format!("expected `(1) NAME`, found `{}`", excerpt(line))));
         };
         let (n, line) = lines.next().unwrap_or((n + 1, ""));
         let Some((port, device)) = place(line) else {
-            return Err(malformed(TOOL, Some(n), format!("expected `(Hardware Port: …, Device: …)`, found {line:?}")));
+            return Err(malformed(
+                TOOL,
+                Some(n),
+                format!("expected `(Hardware Port: …, Device: …)`, found `{}`", excerpt(line)),
+            ));
         };
         let (name, port, device) = (name.to_owned(), port.to_owned(), device.to_owned());
         services.push(Service { name, port, device, enabled, method: None });

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::json::{list_of, text};
-use super::words::malformed;
+use super::words::{excerpt, malformed};
 use crate::model::Fact;
 use crate::model::facts::{Attached, PeerMac, Receptacle};
 
@@ -31,6 +31,53 @@ pub fn parse(output: &str) -> Fact<Vec<Receptacle>> {
     Ok(receptacles)
 }
 
+/// Keys and values of buses that no capture shows: what macOS says there is not understood. Empty for what is no list of
+/// buses at all, which [`parse`] tells.
+pub fn drift(output: &str) -> Vec<String> {
+    const BUS: [&str; 7] = [
+        "_items",
+        "_name",
+        "device_name_key",
+        "domain_uuid_key",
+        "route_string_key",
+        "switch_uid_key",
+        "vendor_name_key",
+    ];
+    // The last four: older Macs, Thunderbolt 3 devices, and a table of labels that names cables.
+    const TAG: [&str; 9] = [
+        "current_speed_key",
+        "link_status_key",
+        "micro_version_key",
+        "receptacle_id_key",
+        "receptacle_status_key",
+        "lc_version_key",
+        "current_link_width_key",
+        "cable_serial_number_key",
+        "cable_firmware_version_key",
+    ];
+    let mut found = std::collections::BTreeSet::new();
+    for bus in list_of(TOOL, KEY, output).unwrap_or_default().iter().filter_map(Value::as_object) {
+        for (key, value) in bus {
+            match value.as_object().filter(|_| is_receptacle_tag(key)) {
+                None if !BUS.contains(&key.as_str()) => drop(found.insert(format!("unknown key {}", excerpt(key)))),
+                None => {}
+                Some(tag) => {
+                    let strange = tag.keys().filter(|k| !TAG.contains(&k.as_str()));
+                    found.extend(strange.map(|k| format!("unknown key {}", excerpt(k))));
+                    let status = text(tag, "receptacle_status_key");
+                    let known = ["receptacle_connected", "receptacle_no_devices_connected"];
+                    found.extend(
+                        status
+                            .filter(|s| !known.contains(&s.as_str()))
+                            .map(|s| format!("unknown receptacle_status_key {}", excerpt(&s))),
+                    );
+                }
+            }
+        }
+    }
+    found.into_iter().take(8).collect()
+}
+
 fn receptacle(bus: &Map<String, Value>) -> Option<Receptacle> {
     // Always `receptacle_1_tag`, even for receptacle 6: the number that counts is inside.
     let (id, tag) = bus.iter().filter(|(key, _)| is_receptacle_tag(key)).find_map(|(_, tag)| {
@@ -40,8 +87,10 @@ fn receptacle(bus: &Map<String, Value>) -> Option<Receptacle> {
     })?;
     let attached = items(bus, 0);
     let connected = match text(tag, "receptacle_status_key") {
-        Some(status) => status == "receptacle_connected",
-        None => !attached.is_empty(),
+        Some(status) if status == "receptacle_connected" => true,
+        Some(status) if status == "receptacle_no_devices_connected" => false,
+        // What answers is there, whatever the word for it.
+        _ => !attached.is_empty(),
     };
     Some(Receptacle {
         id,

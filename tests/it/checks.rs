@@ -876,3 +876,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_not_understood_is_told_and_not_guessed() {
+    // Not essential: what rests on it is skipped, and somebody may mend the reader.
+    let mut rack = Rack::kept(3);
+    rack.facts("studio-2").rdma_ports = Err(malformed("ibv_devinfo"));
+    says(&rack, "host.facts", Verdict::Warn, "says things that this macluster does not know");
+    says(&rack, "host.facts", Verdict::Warn, "macluster snapshot --redact drift.json");
+    says(&rack, "rdma.gid", Verdict::Skip, "ibv_devinfo, line 7");
+    // Understood, and more than that.
+    let mut rack = Rack::kept(3);
+    rack.facts("studio-2").drift = vec!["unknown key colour_key from system_profiler".to_owned()];
+    let report = doctor(&rack);
+    let told: Vec<_> = of(&report, "host.facts").into_iter().filter(|f| f.verdict == Verdict::Warn).collect();
+    assert_eq!(told[0].observed.as_deref(), Some("unknown key colour_key from system_profiler"));
+    // Slow is not strange.
+    let late = FactError { kind: FactErrorKind::Timeout, ..malformed("system_profiler") };
+    rack.facts("studio-2").receptacles = Err(late.clone());
+    says(&rack, "host.facts", Verdict::Fail, "a busy Mac may have been too slow");
+    rack.facts("studio-2").receptacles = Err(FactError { kind: FactErrorKind::Malformed, ..late });
+    says(&rack, "host.facts", Verdict::Fail, "please send it to the project");
+}

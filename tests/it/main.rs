@@ -31,6 +31,7 @@ mod network_wishes;
 mod parse;
 mod playbooks;
 mod ranks;
+mod redact;
 mod replace;
 mod scripts;
 mod sim;

@@ -156,6 +156,8 @@ fn only(rack: &Rack, check: &str, verdict: Verdict, words: &str) {
         .findings
         .iter()
         .filter(|f| !matches!(f.verdict, Verdict::Pass | Verdict::Skip) && f.check != check)
+        // What is in no known shape is told as that, too.
+        .filter(|f| !(f.check == "host.facts" && f.verdict == Verdict::Warn))
         .collect();
     assert!(others.is_empty(), "{}", show(&report));
     let of_node: Vec<_> = of(&report, check).into_iter().filter(|f| f.verdict == verdict).collect();

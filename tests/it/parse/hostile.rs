@@ -174,3 +174,21 @@ proptest! {
         feed_all(&damaged, &put, Some(0));
     }
 }
+
+#[test]
+fn every_reader_is_fuzzed() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
+    let (readers, fuzz) = (read("src/parse/mod.rs"), read("tests/fuzz/src/main.rs"));
+    for reader in readers.lines().filter_map(|l| l.strip_prefix("pub mod ")?.strip_suffix(';')) {
+        // `probe` reads nothing; `assemble` is fed through all checks.
+        let fed = fuzz.contains(&format!("{reader}::")) || reader == "probe";
+        assert!(fed, "{reader} has no fuzz target");
+    }
+    for target in fuzz.lines().filter_map(|l| l.trim().strip_prefix("(\"")?.split('"').next()) {
+        let corpus = root.join("tests/fuzz/corpus").join(target);
+        if !["a", "b"].contains(&target) {
+            assert!(corpus.is_dir(), "{target} has no corpus");
+        }
+    }
+}

@@ -5,7 +5,8 @@
 use macluster::model::FactErrorKind;
 use macluster::model::facts::{Attached, PeerMac, RdmaPort, Receptacle};
 use macluster::parse::{
-    hardware, ibv_devices, ibv_devinfo, ifconfig, netstat, networksetup, ping, rdma_ctl, sw_vers, sysctl, thunderbolt,
+    defaults, df, hardware, ibv_devices, ibv_devinfo, ifconfig, netstat, networksetup, ping, pmset, ps, rdma_ctl,
+    sw_vers, sysctl, thunderbolt,
 };
 
 use super::sample;
@@ -352,4 +353,48 @@ fn values_quoted_in_notes() {
     assert_eq!(sysctl::parse(&notes).expect("parses")["hw.model"], "Mac14,12");
     // Prose about the tool is not its answer.
     assert!(rdma_ctl::parse(&sample("rdma/rdma_ctl.md").expect("sample")).is_err());
+}
+
+#[test]
+fn no_capture_drifts() {
+    for name in [
+        "omlx-studio-m3ultra.json",
+        "osaurus-mbp-m5max-local-rdma-disabled.json",
+        "rig-m3ultra-nested-peer-behind-tb3-dock.trimmed.json",
+        "rig-m4max-mbp-two-links-to-studio.trimmed.json",
+        "mbp-single-port-empty.json",
+    ] {
+        let Some(text) = sample(&format!("thunderbolt/{name}")) else { return };
+        assert_eq!(thunderbolt::drift(&text), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn power_settings() {
+    for (name, sleep, autorestart) in [
+        ("power/pmset-g-mini-m4-20260621.txt", "0", Some("0")),
+        ("power/pmset-g-mini-m4-powermode.txt", "0", Some("0")),
+        ("power/pmset-g-desktop-defaults.txt", "1", Some("0")),
+        ("system/pmset-g-custom-desktop.txt", "0", Some("1")),
+        ("system/pmset-g-mbp.txt", "0", None),
+    ] {
+        let Some(text) = sample(name) else { return };
+        let all = pmset::parse(&text).expect(name);
+        let value = |key: &str| all.get(key).map(String::as_str);
+        assert_eq!((value("sleep"), value("autorestart")), (Some(sleep), autorestart), "{name}");
+    }
+}
+
+#[test]
+fn disks_processes_and_update_preferences() {
+    let Some(text) = sample("storage/df-k-data-volume-20261002.txt") else { return };
+    let disk = df::parse(&text).expect("reads");
+    assert_eq!((disk.available_kib, disk.mount.as_str()), (76_757_888, "/System/Volumes/Data"));
+    let Some(text) = sample("processes/ps-axo-pid-ppid-etime-command.txt") else { return };
+    let all = ps::parse(&text).expect("reads");
+    assert_eq!((all.len(), all[0].seconds, all[4].command.as_str()), (5, 19 * 3600 + 2 * 60 + 11, "claude"));
+    for (name, installs) in [("15.7.trimmed", true), ("10.15", false)] {
+        let Some(text) = sample(&format!("system/defaults-read-SoftwareUpdate-{name}.txt")) else { return };
+        assert_eq!(defaults::switch(&text, "AutomaticallyInstallMacOSUpdates"), Ok(Some(installs)), "{name}");
+    }
 }

@@ -394,6 +394,7 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
             clock_asked: Some(Asked { before: ASKED, after: ASKED }),
         },
         login_noise: String::new(),
+        drift: vec![],
         network: NetworkFacts::default(),
         host: calm(),
     }
