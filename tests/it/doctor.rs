@@ -342,3 +342,25 @@ fn unknown_names_are_not_found_and_the_nearest_is_told() {
     let json = macluster(dir.path(), &["doctor", "--list-checks", "-o", "json", "--check", "mesh"]).expect(0).json();
     assert_eq!(json["checks"].as_array().expect("checks").len(), 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_without_end_is_cut_and_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let rack = rack(None, "auto").await;
+    let tool = rack.node("studio-2").expect("a node").node.root.join("usr/sbin/system_profiler");
+    std::fs::remove_file(&tool).expect("a link");
+    // A hundred megabytes of JSON that never closes.
+    std::fs::write(&tool, "#!/bin/sh\n/usr/bin/yes '{\"a\":[' | /usr/bin/head -c 100000000\n").expect("written");
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let report = run(&rack, &["doctor", "-o", "json"]).await.expect(4).json();
+    let told: Vec<&str> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|f| f["check"] == "host.facts" && f["verdict"] == "fail")
+        .map(|f| f["observed"].as_str().expect("observed"))
+        .collect();
+    let cut = "its output is longer than the limit; the rest was cut off";
+    assert_eq!(told, [format!("system_profiler: {cut}; system_profiler: {cut}")]);
+    rack.stop().await.expect("stops");
+}

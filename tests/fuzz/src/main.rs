@@ -99,8 +99,7 @@ fn doctor(text: &str) {
         nodes: [("a", first), ("b", second)].map(|(n, t)| (n.parse().expect("a name"), record(t))).into(),
     };
     let graph = LinkGraph::build(&snapshot);
-    let report =
-        check::run(&Context { snapshot: &snapshot, graph: &graph, inventory: &INVENTORY, links_script: "0" });
+    let report = check::run(&Context { snapshot: &snapshot, graph: &graph, inventory: &INVENTORY, links_script: "0" });
     for finding in &report.findings {
         assert_ne!(finding.verdict, macluster::model::Verdict::Crash, "{}", finding.message);
         assert!(finding.message.chars().all(|c| !c.is_control()), "{finding:?}");
