@@ -83,3 +83,43 @@ fn the_manual_has_a_page_for_every_command() {
     }
     assert!(!dir.path().join("pages/macluster-agent.1").exists(), "the agent is no command for people");
 }
+
+#[test]
+fn every_known_failure_is_accounted_for() {
+    let page = read("docs/failures.md");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter_map(|l| l.strip_prefix("| ")?.strip_suffix(" |"))
+        .map(|l| l.split(" | ").collect::<Vec<_>>())
+        .filter(|cells| cells[0] != "id")
+        .collect();
+    let ids: Vec<String> = rows.iter().map(|r| r[0].to_owned()).collect();
+    let wanted: Vec<String> = [("A", 14), ("B", 13), ("C", 26), ("D", 6), ("E", 26), ("F", 17), ("G", 12), ("H", 14)]
+        .iter()
+        .flat_map(|(letter, count)| (1..=*count).map(move |n| format!("{letter}{n}")))
+        .collect();
+    assert_eq!((ids.len(), &ids), (128, &wanted));
+    let checks: Vec<&str> = macluster::check::registry().iter().map(|c| c.id()).collect();
+    for row in &rows {
+        let [id, failure, how] = row.as_slice() else { panic!("{row:?}") };
+        assert!(!failure.is_empty(), "{id}");
+        let named: Vec<&str> = how.split("[`").skip(1).filter_map(|l| l.split('`').next()).collect();
+        assert!(named.iter().all(|c| checks.contains(c)), "{id}: {named:?}");
+        let claims = ["check: ", "product: ", "planned: ", "not detectable: "];
+        assert!(claims.iter().any(|c| how.starts_with(c)), "{id}: {how}");
+        assert!(!how.contains("check: ") || !named.is_empty(), "{id}: {how}");
+        for text in how.split("macluster explain ").skip(1).filter_map(|t| t.split('`').next()) {
+            assert!(macluster::check::explain::named(text).is_some(), "{id}: {text} is no text that explain knows");
+        }
+        for page in how.split("](").skip(1).filter_map(|l| l.split([')', '#']).next()) {
+            assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page).is_file(), "{id}: {page}");
+        }
+    }
+    // A check that no failure explains is suspect.
+    let used: Vec<&str> = page.split("[`").skip(1).filter_map(|l| l.split('`').next()).collect();
+    let own = ["host.facts", "host.model-supported", "host.distinct", "cabling.foreign-peer", "cabling.self-loop"];
+    let more = ["cabling.usb-only-port", "host.disk-space", "ssh.clock-skew", "network.forwarding"];
+    let unexplained: Vec<&&str> =
+        checks.iter().filter(|c| !used.contains(c) && !own.contains(c) && !more.contains(c)).collect();
+    assert!(unexplained.is_empty(), "{unexplained:?}");
+}
