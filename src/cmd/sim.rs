@@ -16,9 +16,9 @@ pub struct Opts {
     /// Keep the rack in this folder, new or empty [default: a temporary one, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How many Mac Studio M3 Ultra, fully cabled [default: 3]
-    #[arg(long, value_name = "N", conflicts_with = "models", value_parser = clap::value_parser!(u8).range(1..=6))]
-    nodes: Option<u8>,
+    /// How many Mac Studio M3 Ultra, fully cabled; more than 6 in a ring [default: 3]
+    #[arg(long, value_name = "N", conflicts_with = "models", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    nodes: Option<u16>,
     /// One node per model identifier, e.g. Mac15,14,Mac16,9
     #[arg(long, value_name = "MODEL,…")]
     models: Option<String>,
@@ -40,6 +40,9 @@ pub struct Opts {
     /// With the link networks already set up
     #[arg(long)]
     prepared: bool,
+    /// Milliseconds that `system_profiler` takes on every node
+    #[arg(long, value_name = "MS", hide = true)]
+    profiler_delay: Option<u64>,
     /// Write the inventory's path to this file once the rack answers
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -70,6 +73,9 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
 
     let mut builder = Rack::builder().prepared(opts.prepared);
+    if let Some(delay) = opts.profiler_delay {
+        builder = builder.profiler_delay(std::time::Duration::from_millis(delay));
+    }
     if let Some(nodes) = opts.nodes {
         builder = builder.nodes(usize::from(nodes));
     }

@@ -6,9 +6,11 @@ mod refresh;
 mod replay;
 mod save;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
 use crate::event::{Event, Events};
@@ -38,12 +40,14 @@ pub async fn collect(inventory: &Inventory, fleet: &Fleet, events: &Events) -> S
         };
         (name.clone(), record)
     });
+    let work: Vec<BoxFuture<'_, _>> = nodes.map(FutureExt::boxed).collect();
+    let nodes: BTreeMap<_, _> = stream::iter(work).buffer_unordered(fleet.parallel).collect().await;
     Snapshot {
         schema_version: SNAPSHOT_VERSION,
         taken_at,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         inventory: inventory.text.clone(),
-        nodes: join_all(nodes).await.into_iter().collect(),
+        nodes,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads again what changes while somebody works at the rack: cables, RDMA ports, interfaces and their addresses.
 
 use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
 use super::{ask, one, paths, transcript};
@@ -26,16 +27,16 @@ pub async fn refresh(inventory: &Inventory, fleet: &Fleet, events: &Events, snap
     let mut work = Vec::new();
     for (name, remote) in &fleet.nodes {
         let record = snapshot.nodes.remove(name);
-        work.push(async move {
+        work.push(Box::pin(async move {
             let now = match (remote, record) {
                 (Ok(remote), Some(record)) if record.facts.is_ok() => again(remote.as_ref(), record).await,
                 (Ok(remote), _) => one(remote.as_ref(), events).await,
                 (Err(why), _) => NodeRecord { facts: Err(why.clone().into()), transcripts: Vec::new() },
             };
             (name.clone(), now)
-        });
+        }));
     }
-    let records: Vec<(NodeName, NodeRecord)> = join_all(work).await;
+    let records: Vec<(NodeName, NodeRecord)> = stream::iter(work).buffer_unordered(fleet.parallel).collect().await;
     snapshot.nodes.extend(records);
     snapshot.taken_at = Timestamp::now();
     paths(inventory, fleet, snapshot).await;

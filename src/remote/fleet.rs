@@ -36,6 +36,8 @@ pub struct ConnectOptions {
 pub struct Fleet {
     /// Every node of the inventory.
     pub nodes: BTreeMap<NodeName, Result<SharedRemote, ConnectError>>,
+    /// Nodes read at the same time; at least 1.
+    pub parallel: usize,
     secrets: Secrets,
 }
 
@@ -99,7 +101,7 @@ impl Fleet {
         let nodes = inventory.nodes.iter().enumerate().filter(|(_, node)| wanted(&node.name));
         let work: Vec<BoxFuture<'_, _>> = nodes.map(|(index, node)| run.node(index, node).boxed()).collect();
         let nodes = futures::stream::iter(work).buffer_unordered(options.parallel.max(1)).collect().await;
-        Fleet { nodes, secrets }
+        Fleet { nodes, parallel: options.parallel.max(1), secrets }
     }
 
     /// One node, whatever key is recorded for it, and the key that it offered.

@@ -8,6 +8,7 @@ use ipnet::Ipv4Net;
 
 use super::ids;
 use super::kernel::Links;
+use super::rack::MESH;
 use super::state::{Cable, Interface, Kind, NodeState, Outsider, Plug, RackState, Receptacle, SeenBy};
 use super::store::Node;
 
@@ -65,8 +66,18 @@ impl World {
     /// Reads every state of the node's rack.
     pub fn load(node: &Node) -> io::Result<World> {
         let rack = node.rack()?;
-        let mut nodes: BTreeMap<String, NodeState> =
-            rack.nodes.iter().map(|n| Ok((n.clone(), node.sibling(n).load()?))).collect::<io::Result<_>>()?;
+        let at = |plug: &Plug| plug.node == node.name;
+        // In a large rack the files of all would take most of the time: a node sees those it is cabled to.
+        let near = |n: &&String| {
+            let joins = |c: &Cable| (at(&c.a) && c.b.node == **n) || (at(&c.b) && c.a.node == **n);
+            rack.nodes.len() <= MESH || **n == node.name || rack.cables.iter().any(joins)
+        };
+        let mut nodes: BTreeMap<String, NodeState> = rack
+            .nodes
+            .iter()
+            .filter(near)
+            .map(|n| Ok((n.clone(), node.sibling(n).load()?)))
+            .collect::<io::Result<_>>()?;
         let mut real = None;
         if node.inside {
             let links = Links::read()?;

@@ -50,8 +50,20 @@ impl Printer {
     }
 }
 
+/// Some terminals take U+0080 to U+009F for commands, as they take ESC; JSON lets them through. Nothing of ours has them.
+/// Written so that it is the same character in JSON.
+fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
+    let evil = |c: char| ('\u{7f}'..='\u{9f}').contains(&c);
+    if !text.contains(evil) {
+        return text.into();
+    }
+    let shown = |c: char| if evil(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    text.chars().map(shown).collect::<String>().into()
+}
+
 /// Errors are dropped: there is nobody left to tell.
 fn write_all(stream: &mut dyn Write, text: &str) {
     let newline: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    let text = harmless(text);
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.write_all(newline)).and_then(|()| stream.flush());
 }

@@ -15,6 +15,7 @@ mod diagram;
 mod docs;
 mod doctor;
 mod doctor_use;
+mod escapes;
 mod explain;
 mod floors;
 mod hostfile;

@@ -27,7 +27,12 @@ pub fn read(text: &str) -> Vec<Found> {
         let small = line.to_lowercase();
         let Some(entry) = entries().iter().find(|e| (e.fits)(&small)) else { continue };
         if found.iter().all(|f| f.entry.id != entry.id) {
-            found.push(Found { entry, device: device(&small), number: n + 1, line: printable(line.trim()) });
+            found.push(Found {
+                entry,
+                device: device(&small),
+                number: n + 1,
+                line: printable(&line.trim().replace('\t', " ")),
+            });
         }
     }
     found

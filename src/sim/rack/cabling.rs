@@ -31,12 +31,17 @@ pub(super) fn models(ids: &[String]) -> Result<Vec<&'static Model>, RackError> {
     ids.iter().map(one).collect()
 }
 
-/// A full mesh: node i uses its receptacles in the order of its peers.
-pub(super) fn mesh(models: &[&Model], names: &[String]) -> Result<Vec<Cable>, RackError> {
+/// The largest rack that is cabled as a full mesh; a larger one is a ring.
+pub(in crate::sim) const MESH: usize = 6;
+
+/// A full mesh, or a ring: node i uses its receptacles in the order of its peers.
+pub(super) fn cables(models: &[&Model], names: &[String]) -> Result<Vec<Cable>, RackError> {
     let mut next: Vec<u32> = models.iter().map(|m| m.first_usable_receptacle()).collect();
     let mut cables = Vec::new();
-    for a in 0..models.len() {
-        for b in a + 1..models.len() {
+    let count = models.len();
+    let joined = |a: usize, b: usize| count <= MESH || b - a == 1 || (a == 0 && b == count - 1);
+    for a in 0..count {
+        for b in (a + 1..count).filter(|b| joined(a, *b)) {
             let speed = if models[a].generation >= 5 && models[b].generation >= 5 { 80 } else { 40 };
             let mut plug = |n: usize| -> Result<Plug, RackError> {
                 let receptacle = next[n];

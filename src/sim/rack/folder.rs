@@ -49,7 +49,7 @@ pub(super) fn build(plan: &Builder) -> Result<Built, RackError> {
         rack: plan.name.clone(),
         nodes: names.clone(),
         outsiders: Vec::new(),
-        cables: cabling::mesh(&models, &names)?,
+        cables: cabling::cables(&models, &names)?,
         python,
     };
     let mut states: Vec<NodeState> =

@@ -18,6 +18,7 @@ use super::server::{self, Outage};
 use super::store::Node;
 
 mod cabling;
+pub(super) use cabling::MESH;
 mod faults;
 mod folder;
 mod host;

@@ -135,7 +135,7 @@ fn nonsense_is_told_before_anything_stands() {
         (&["sim", "--fault", "odd-build:studio-9"], 2, "no node is called `studio-9`"),
         (&["sim", "--models", "Mac99,1"], 2, "no Mac is called `Mac99,1`"),
         (&["sim", "--models", "Mac16,9,Mac16,9,Mac16,9,Mac16,9,Mac16,9"], 2, "not enough receptacles"),
-        (&["sim", "--nodes", "7"], 2, "7"),
+        (&["sim", "--nodes", "1025"], 2, "1025"),
         (&["sim", "--stock", "--prepared"], 2, "cannot be used with"),
         (&["sim", "--nodes", "6", "--fault", "tb4"], 2, "a Mac14,13 has only 4 receptacles"),
     ] {
