@@ -55,6 +55,12 @@ impl fmt::Display for FactError {
 
 impl std::error::Error for FactError {}
 
+/// A fact of a recording that is older than the question.
+pub(super) fn not_asked<T>(tool: &str) -> Fact<T> {
+    let (tool, message) = (tool.to_owned(), "was not asked".to_owned());
+    Err(FactError { tool, kind: FactErrorKind::NotCollected, line: None, message })
+}
+
 /// Everything read from one node over one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeFacts {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Fact, FactError, FactErrorKind};
+use super::facts::{Fact, not_asked};
 
 /// `IOKit` class of an RDMA protection domain on Thunderbolt (FAILURES F1).
 pub const PROTECTION_DOMAIN: &str = "AppleThunderboltRDMAProtectionDomain";
@@ -45,12 +45,6 @@ pub struct HostFacts {
     pub fast_synch: Fact<Vec<FastSynch>>,
     /// The node's clock; when it was asked stands in [`super::facts::Session::clock_asked`].
     pub clock: Fact<Timestamp>,
-}
-
-/// A fact of a recording that is older than the question.
-fn not_asked<T>(tool: &str) -> Fact<T> {
-    let (tool, message) = (tool.to_owned(), "was not asked".to_owned());
-    Err(FactError { tool, kind: FactErrorKind::NotCollected, line: None, message })
 }
 
 impl Default for HostFacts {

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Fact, FactError, FactErrorKind};
+use super::facts::{Fact, FactError, not_asked};
 
 /// Label of the daemon that asserts the link networks at boot.
 pub const LINKS_JOB: &str = "com.macluster.links";
@@ -50,12 +50,6 @@ pub struct NetworkFacts {
     pub armed: Fact<bool>,
     /// What came back over the links that carry their address: one entry for each own end.
     pub paths: Fact<Vec<LinkPath>>,
-}
-
-/// A fact of a recording that is older than the question.
-fn not_asked<T>(tool: &str) -> Fact<T> {
-    let (tool, message) = (tool.to_owned(), "was not asked".to_owned());
-    Err(FactError { tool, kind: FactErrorKind::NotCollected, line: None, message })
 }
 
 impl Default for NetworkFacts {

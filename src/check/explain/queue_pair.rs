@@ -24,14 +24,14 @@ const RENUMBERED: Cause = Cause {
     how: "`networksetup -getinfo` of the service on that interface says DHCP",
     remedy: "macluster network apply gives fixed addresses; switch the service to Manual or off",
 };
-const USED_UP: Cause = Cause {
+pub(super) const USED_UP: Cause = Cause {
     text: "protection domains were left behind by ranks that were killed, and are used up",
     checks: &["rdma.resources"],
     excludes: true,
     how: "`ioclasscount AppleThunderboltRDMAProtectionDomain` is above 0 while no engine runs",
     remedy: "restart that node: nothing else gives them back. Do not try again before",
 };
-const OTHERS: Cause = Cause {
+pub(super) const OTHERS: Cause = Cause {
     text: "another engine holds the device",
     checks: &["host.foreign-engines"],
     excludes: true,

@@ -1,5 +1,6 @@
 //! Devices, protection domains and memory that cannot be had.
 
+use super::queue_pair::{OTHERS, USED_UP};
 use super::{Cause, Entry};
 
 const PORT_DOWN: Cause = Cause {
@@ -8,20 +9,6 @@ const PORT_DOWN: Cause = Cause {
     excludes: true,
     how: "`ibv_devinfo -d rdma_enX` says PORT_DOWN; the device opens all the same",
     remedy: "see to the end that the check names: cable, or Recovery (macluster checklist)",
-};
-const USED_UP: Cause = Cause {
-    text: "protection domains were left behind by ranks that were killed",
-    checks: &["rdma.resources"],
-    excludes: true,
-    how: "`ioclasscount AppleThunderboltRDMAProtectionDomain` is above 0 while no engine runs",
-    remedy: "restart that node",
-};
-const OTHERS: Cause = Cause {
-    text: "another engine holds what the device has",
-    checks: &["host.foreign-engines"],
-    excludes: true,
-    how: "`ps -ax` shows exo, Ollama, LM Studio, rpc-server or another MLX rank",
-    remedy: "stop the other engine with its own means (never kill -9)",
 };
 const WRONG_NAME: Cause = Cause {
     text: "the hostfile names a device that this node does not have",
