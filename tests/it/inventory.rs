@@ -193,7 +193,7 @@ fn nodes_missing_or_of_another_shape() {
             &format!("1:1: `nodes` is missing: expected a list of nodes, each with `name` and `host`\n{begin}"),
         );
     }
-    refused("nodes: []", "1:8: `nodes`: expected 1 to 64 nodes, the list is empty");
+    refused("nodes: []", "1:8: `nodes`: expected 1 to 1024 nodes, the list is empty");
     refused("nodes: 3", "1:8: `nodes`: expected a list of nodes, each with `name` and `host`, found the number 3");
     refused("- a\n", "1:1: expected a mapping with the keys {TOP_KEYS}, found a list");
     refused(
@@ -206,8 +206,8 @@ fn nodes_missing_or_of_another_shape() {
         "2:5: a node without `host`\nhint: add `host:` and the host name, the address, or an alias of ~/.ssh/config",
     );
     refused("nodes:\n  - { host: h }\n", "2:5: a node without `name`\nhint: add `name:` and a short name");
-    let many: String = (0..65).fold("nodes:\n".to_owned(), |t, n| format!("{t}  - {{ name: n{n}, host: h{n} }}\n"));
-    refused(&many, "2:3: `nodes`: expected 1 to 64 nodes, there are 65");
+    let many: String = (0..1025).fold("nodes:\n".to_owned(), |t, n| format!("{t}  - {{ name: n{n}, host: h{n} }}\n"));
+    refused(&many, "2:3: `nodes`: expected 1 to 1024 nodes, there are 1025");
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn files_that_cannot_be_read() {
     std::fs::write(dir.path().join("big.yaml"), vec![b'#'; 1024 * 1024 + 1]).expect("written");
     assert_eq!(load("big.yaml").0, "big.yaml: this is no inventory: expected at most 1048576 bytes");
     std::fs::write(dir.path().join("bad.yaml"), "nodes: []").expect("written");
-    assert_eq!(load("bad.yaml").0, "bad.yaml:1:8: `nodes`: expected 1 to 64 nodes, the list is empty");
+    assert_eq!(load("bad.yaml").0, "bad.yaml:1:8: `nodes`: expected 1 to 1024 nodes, the list is empty");
 }
 
 proptest! {

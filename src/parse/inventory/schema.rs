@@ -14,7 +14,7 @@ use crate::model::inventory::{Paths, Runtime, Ssh};
 use crate::model::{Backend, Inventory, Node, NodeName, Over};
 
 /// Nodes of one rack: MLX's mesh ends at 8 peers, rings are longer; beyond this it is a typing error.
-const MAX_NODES: usize = 64;
+const MAX_NODES: usize = 1024;
 /// Highest place in a rack.
 const MAX_SLOT: i128 = 9999;
 
