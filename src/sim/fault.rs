@@ -57,6 +57,10 @@ pub enum Fault {
     SmallMemory,
     Panic,
     UsbPort,
+    NoDevices,
+    PortDown,
+    LostGid,
+    UnknownModel,
 }
 
 /// Every fault: name, what it does, how many nodes it takes.
@@ -118,6 +122,10 @@ const TABLE: &[(Fault, &str, &str)] = &[
     (Fault::ClockSkew, "clock-skew", "the clock is an hour behind"),
     (Fault::SmallMemory, "small-memory", "half of the memory that the others have"),
     (Fault::UsbPort, "usb-port", "a cable from receptacle 5 ends in a port that is USB-C only"),
+    (Fault::NoDevices, "no-devices", "RDMA is enabled, and no RDMA device is there"),
+    (Fault::PortDown, "port-down", "the RDMA ports stay down with the cables in place"),
+    (Fault::LostGid, "lost-gid", "IPv4 addresses have no GID at all"),
+    (Fault::UnknownModel, "unknown-model", "a Mac Studio that is newer than macluster"),
     (Fault::Panic, "panic", "the Mac went down with a kernel panic today"),
 ];
 

@@ -428,6 +428,12 @@ pub struct Quirks {
     /// RDMA objects that the kernel holds.
     #[serde(default)]
     pub rdma_objects: RdmaObjects,
+    /// RDMA is enabled and no device is there, as before the first restart.
+    #[serde(default)]
+    pub no_rdma_devices: bool,
+    /// Every RDMA port stays down.
+    #[serde(default)]
+    pub rdma_ports_down: bool,
     /// Receptacles that report something connected of which nothing answers.
     #[serde(default)]
     pub mute_receptacles: Vec<u32>,

@@ -158,6 +158,9 @@ impl World {
     /// `PORT_ACTIVE`: cabled directly, RDMA enabled at both ends (TN3205).
     pub fn port_active(&self, state: &NodeState, receptacle: &Receptacle) -> bool {
         let Some(far) = self.far(&state.name, receptacle.id) else { return false };
+        if state.quirks.rdma_ports_down {
+            return false;
+        }
         let far_rdma = match self.nodes.get(&far.plug.node) {
             Some(peer) => peer.rdma_usable(),
             None => self.outsider(&far.plug.node).is_some_and(|o| o.rdma),
@@ -175,7 +178,8 @@ impl World {
         if let Some(gid) = interface.mac.as_deref().and_then(ids::eui64) {
             table.insert(0, gid.to_string());
         }
-        if state.bridge_of(&interface.name).is_some() || !interface.up {
+        // 0: the address has not landed anywhere yet.
+        if state.bridge_of(&interface.name).is_some() || !interface.up || state.rdma.ipv4_gid_index == 0 {
             return table;
         }
         let mapped: Vec<String> = interface.inet.iter().map(|i| format!("::ffff:{}", i.address)).collect();

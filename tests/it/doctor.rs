@@ -94,6 +94,10 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::FishShell => (&["warn ssh.login-shell"], 0),
         Fault::ClockSkew => (&["warn ssh.clock-skew"], 0),
         Fault::SmallMemory => (&["warn host.mixed-models"], 0),
+        Fault::NoDevices => (&["fail rdma.devices"], 4),
+        Fault::PortDown => (&["fail rdma.port-active"], 4),
+        Fault::LostGid => (&["fail rdma.gid"], 4),
+        Fault::UnknownModel => (&["warn host.model-supported"], 0),
         Fault::UsbPort => (&["warn cabling.usb-only-port"], 0),
         Fault::Panic => (&["warn host.recent-panics"], 0),
     }
@@ -363,4 +367,26 @@ async fn output_without_end_is_cut_and_told() {
     let cut = "its output is longer than the limit; the rest was cut off";
     assert_eq!(told, [format!("system_profiler: {cut}; system_profiler: {cut}")]);
     rack.stop().await.expect("stops");
+}
+
+/// What takes a larger rack to be seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn larger_racks_are_told_what_they_can_be() {
+    let larger = async |nodes: usize, fault: Option<Fault>| {
+        let builder = macluster::sim::Rack::builder().binary(binary()).nodes(nodes).prepared(true);
+        let rack = fault.into_iter().fold(builder, macluster::sim::Builder::fault).start().await.expect("a rack");
+        let text = std::fs::read_to_string(&rack.inventory).expect("an inventory");
+        let text = text.replace("backend: ring", "backend: auto").replace("over: management", "over: links");
+        std::fs::write(&rack.inventory, text).expect("written");
+        let report = run(&rack, &["doctor", "-o", "json"]).await.json();
+        rack.stop().await.expect("stops");
+        report
+    };
+    assert_eq!(wrong(&larger(4, None).await), Vec::<String>::new());
+    let missing = larger(4, Some(Fault::MissingCable)).await;
+    assert_eq!(wrong(&missing), ["fail mesh.complete", "warn mesh.ring-possible"]);
+    let many = larger(9, None).await;
+    assert_eq!(wrong(&many), ["fail mesh.size", "warn mesh.ring-possible"]);
+    let complete = many["findings"].as_array().expect("findings").iter().find(|f| f["check"] == "mesh.complete");
+    assert_eq!(complete.expect("told")["message"], "not checked (needs mesh.size)");
 }

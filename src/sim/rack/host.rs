@@ -34,6 +34,10 @@ pub(super) fn apply(fault: Fault, state: &mut NodeState) {
         Fault::FastSynch => quirks.environment = BTreeMap::from([(FAST_SYNCH.to_owned(), "1".to_owned())]),
         Fault::FishShell => quirks.login_shell = Some("/opt/homebrew/bin/fish".to_owned()),
         Fault::ClockSkew => quirks.clock_ahead = -3_700,
+        Fault::NoDevices => quirks.no_rdma_devices = true,
+        Fault::PortDown => quirks.rdma_ports_down = true,
+        Fault::LostGid => state.rdma.ipv4_gid_index = 0,
+        Fault::UnknownModel => "Mac99,14".clone_into(&mut state.computer.model),
         Fault::UsbPort => quirks.mute_receptacles = vec![5],
         Fault::SmallMemory => state.computer.memory_gb /= 2,
         _ => {}

@@ -20,7 +20,7 @@ pub(super) fn devices(call: &mut Call<'_>) -> io::Result<i32> {
 
 /// The real list is not sorted (samples/rdma/ibv_devices-m3ultra-mlxdocs.txt): every second pair is swapped here.
 fn listed(state: &NodeState) -> Vec<&Receptacle> {
-    if !state.rdma_usable() {
+    if !state.rdma_usable() || state.quirks.no_rdma_devices {
         return Vec::new();
     }
     let mut list: Vec<&Receptacle> = state.receptacles.iter().collect();
