@@ -70,7 +70,7 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::ForeignDaemon => (&["fail network.foreign-daemon"], 4),
         Fault::NotPersistent => (&["fail network.persistent"], 4),
         Fault::Mtu => (&["warn network.mtu"], 0),
-        Fault::NoGid => (&["fail rdma.gid"], 4),
+        Fault::NoGid | Fault::LostGid => (&["fail rdma.gid"], 4),
         Fault::Unreachable => (&["fail ssh.reachable"], 6),
         Fault::ChangedHostKey => (&["fail ssh.host-key"], 6),
         // `sudo -n` asks for the password before it says that the user may not.
@@ -96,7 +96,6 @@ fn expected(fault: Fault) -> (&'static [&'static str], i32) {
         Fault::SmallMemory => (&["warn host.mixed-models"], 0),
         Fault::NoDevices => (&["fail rdma.devices"], 4),
         Fault::PortDown => (&["fail rdma.port-active"], 4),
-        Fault::LostGid => (&["fail rdma.gid"], 4),
         Fault::UnknownModel => (&["warn host.model-supported"], 0),
         Fault::UsbPort => (&["warn cabling.usb-only-port"], 0),
         Fault::Panic => (&["warn host.recent-panics"], 0),
