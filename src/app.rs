@@ -58,6 +58,18 @@ impl App {
     /// # Errors
     /// Exit 3 when the inventory or the snapshot cannot be used.
     pub async fn facts(&self) -> Result<(Inventory, Snapshot), Failure> {
+        self.read(false).await
+    }
+
+    /// As [`App::facts`], with what was really printed.
+    ///
+    /// # Errors
+    /// As [`App::facts`].
+    pub async fn recording(&self) -> Result<(Inventory, Snapshot), Failure> {
+        self.read(true).await
+    }
+
+    async fn read(&self, transcripts: bool) -> Result<(Inventory, Snapshot), Failure> {
         if let Some(path) = &self.global.from {
             let (recorded, snapshot) = crate::collect::replay(path)?;
             let inventory = if self.global.file.is_some() { self.inventory()? } else { recorded };
@@ -65,7 +77,11 @@ impl App {
         }
         let inventory = self.inventory()?;
         let fleet = self.fleet(&inventory, Access::Read).await?;
-        let mut snapshot = crate::collect::collect(&inventory, &fleet, &self.events).await;
+        let mut snapshot = if transcripts {
+            crate::collect::collect(&inventory, &fleet, &self.events).await
+        } else {
+            crate::collect::collect_facts(&inventory, &fleet, &self.events).await
+        };
         crate::collect::paths(&inventory, &fleet, &mut snapshot).await;
         fleet.close().await;
         Ok((inventory, snapshot))

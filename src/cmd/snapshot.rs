@@ -27,7 +27,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         return Err(Failure::new(Exit::Usage, format!("{} exists already", opts.path.display()))
             .hint("overwrite it with --force"));
     }
-    let (inventory, snapshot) = app.facts().await?;
+    let (inventory, snapshot) = app.recording().await?;
     let failures: Vec<Failure> =
         collect::failures(&snapshot).map(|(name, failure)| failed(name.as_str(), failure)).collect();
     let snapshot = if opts.redact { collect::redact(&inventory, &snapshot)? } else { snapshot };

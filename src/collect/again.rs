@@ -68,10 +68,10 @@ pub async fn paths(inventory: &Inventory, fleet: &Fleet, snapshot: &mut Snapshot
     });
     for (node, answers) in join_all(asked).await {
         let Some(record) = snapshot.nodes.get_mut(node) else { continue };
-        record.transcripts.extend(answers);
-        if let Ok(facts) = &record.facts {
-            record.facts = Ok(assemble::facts(&record.transcripts, facts.session.clone()));
+        if let Ok(facts) = &mut record.facts {
+            facts.network.paths = Ok(assemble::paths(&record.transcripts, &answers));
         }
+        record.transcripts.extend(answers);
     }
 }
 

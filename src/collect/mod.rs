@@ -19,7 +19,7 @@ use crate::model::inventory::Paths;
 use crate::model::snapshot::SNAPSHOT_VERSION;
 use crate::model::{Cmd, CollectFailure, FailureKind, Inventory, NodeName, NodeRecord, Output, Snapshot, Transcript};
 use crate::parse::assemble;
-use crate::parse::probe::{CLOCK, Probe, probes};
+use crate::parse::probe::{CLOCK, NOISE, Probe, probes};
 use crate::remote::{Fleet, Remote, RemoteError};
 pub use again::paths;
 pub use redact::redact;
@@ -30,14 +30,35 @@ pub use save::save;
 /// Bytes kept of a probe's output; real ones stay below 200 kB.
 const MAX_OUTPUT: usize = 8 * 1024 * 1024;
 
-/// Reads the facts of all connected nodes at once, every probe of a node over its one connection.
+/// Reads the facts of all connected nodes, every probe of a node over its one connection, as many nodes at once as the
+/// fleet allows.
 pub async fn collect(inventory: &Inventory, fleet: &Fleet, events: &Events) -> Snapshot {
+    read(inventory, fleet, events, |_| ()).await
+}
+
+/// The same without what was printed, which in a large rack takes most of the memory: it cannot be saved.
+pub async fn collect_facts(inventory: &Inventory, fleet: &Fleet, events: &Events) -> Snapshot {
+    read(inventory, fleet, events, |record| {
+        record.transcripts.retain(|t| t.probe == NOISE);
+        record.transcripts.shrink_to_fit();
+    })
+    .await
+}
+
+async fn read(
+    inventory: &Inventory,
+    fleet: &Fleet,
+    events: &Events,
+    keep: impl Fn(&mut NodeRecord) + Sync,
+) -> Snapshot {
+    let keep = &keep;
     let taken_at = Timestamp::now();
     let nodes = fleet.nodes.iter().map(|(name, node)| async move {
-        let record = match node {
+        let mut record = match node {
             Ok(remote) => one(remote.as_ref(), events).await,
             Err(why) => NodeRecord { facts: Err(why.clone().into()), transcripts: Vec::new() },
         };
+        keep(&mut record);
         (name.clone(), record)
     });
     let work: Vec<BoxFuture<'_, _>> = nodes.map(FutureExt::boxed).collect();

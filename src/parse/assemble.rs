@@ -11,6 +11,7 @@ use super::{
     thunderbolt,
 };
 use crate::model::facts::{RdmaSwitch, Session, Sudo};
+use crate::model::network_facts::LinkPath;
 use crate::model::{Fact, FactError, FactErrorKind, NodeFacts, Transcript};
 
 /// Reads all transcripts of one node. `session` is what the connection itself knows; the node's own word on its
@@ -36,6 +37,12 @@ pub fn facts(transcripts: &[Transcript], session: Session) -> NodeFacts {
         network: all.network(),
         host: all.host(),
     }
+}
+
+/// What was sent over the links, read from the answers of the second round alone. `first`: the node's other transcripts,
+/// of which the login shell's words are needed.
+pub fn paths(first: &[Transcript], answers: &[Transcript]) -> Vec<LinkPath> {
+    Transcripts { noise: Noise::of(first), list: answers }.links()
 }
 
 /// What the login shell prints before any command's own output.

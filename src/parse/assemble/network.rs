@@ -72,7 +72,12 @@ impl Transcripts<'_> {
         if self.each(probe::SERVICES).next().is_none() {
             return NetworkFacts::default().paths;
         }
-        Ok(self.each(probe::LINK_PING).filter_map(|t| self.path(t)).collect())
+        Ok(self.links())
+    }
+
+    /// Every link that was tried.
+    pub(super) fn links(&self) -> Vec<LinkPath> {
+        self.each(probe::LINK_PING).filter_map(|t| self.path(t)).collect()
     }
 
     fn path(&self, t: &Transcript) -> Option<LinkPath> {
