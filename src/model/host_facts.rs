@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Fact, not_asked};
+use super::fact::{Fact, not_asked};
 
 /// `IOKit` class of an RDMA protection domain on Thunderbolt (FAILURES F1).
 pub const PROTECTION_DOMAIN: &str = "AppleThunderboltRDMAProtectionDomain";

@@ -1,6 +1,7 @@
 //! Types every floor shares: names, the inventory, facts of a node, the hardware catalogue.
 
 pub mod command;
+mod fact;
 pub mod facts;
 pub mod finding;
 pub mod hardware;

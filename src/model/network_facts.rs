@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Fact, FactError, not_asked};
+use super::fact::{Fact, FactError, not_asked};
 
 /// Label of the daemon that asserts the link networks at boot.
 pub const LINKS_JOB: &str = "com.macluster.links";
