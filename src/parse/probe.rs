@@ -160,7 +160,7 @@ const TABLE: &[Probe] = &[
     probe(UPDATES, "/usr/bin/defaults", &["read", UPDATE_PREFERENCES]),
     // All volumes of the start-up disk share their room: `/` tells it before there is an install folder.
     probe(DISK, "/bin/df", &["-k", "/"]),
-    probe(PROCESSES, "/bin/ps", &["-axww", "-o", "pid,ppid,etime,command"]),
+    probe(PROCESSES, "/bin/ps", &["-axo", "pid,ppid,etime,command"]),
     probe(FIREWALL, "/usr/libexec/ApplicationFirewall/socketfilterfw", &["--getglobalstate"]),
     probe(RDMA_OBJECTS, "/usr/sbin/ioclasscount", &[PROTECTION_DOMAIN, QUEUE_PAIR]),
     probe(REPORTS, "/bin/ls", &["-1", REPORTS_DIR]),

@@ -265,7 +265,7 @@ fn the_probes_are_the_agreed_ones() {
             "filevault /usr/bin/fdesetup status",
             "updates /usr/bin/defaults read /Library/Preferences/com.apple.SoftwareUpdate",
             "disk /bin/df -k /",
-            "processes /bin/ps -axww -o pid,ppid,etime,command",
+            "processes /bin/ps -axo pid,ppid,etime,command",
             "firewall /usr/libexec/ApplicationFirewall/socketfilterfw --getglobalstate",
             "rdma-objects /usr/sbin/ioclasscount AppleThunderboltRDMAProtectionDomain AppleThunderboltRDMAQueuePair",
             "reports /bin/ls -1 /Library/Logs/DiagnosticReports",
