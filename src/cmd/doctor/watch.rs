@@ -1,9 +1,12 @@
 //! `doctor --watch`: for the person at the rack who moves a cable and wants to see what it did.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Read};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::Looking;
@@ -11,7 +14,8 @@ use crate::app::App;
 use crate::collect::{collect, lost, paths, refresh};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory, Snapshot};
-use crate::remote::Fleet;
+use crate::remote::prompt::Nobody;
+use crate::remote::{ConnectOptions, Fleet};
 use crate::view::doctor::{Watch, short};
 use crate::view::screen::Screen;
 
@@ -28,16 +32,19 @@ pub(super) async fn run(looking: &Looking<'_>, app: &App) -> Outcome {
     let mut fleet = app.fleet(&inventory, Access::Read).await?;
     let mut snapshot = collect(&inventory, &fleet, &app.events).await;
     paths(&inventory, &fleet, &mut snapshot).await;
+    let last = Cell::new(Exit::Ok);
+    let ended = |e| Failure::new(Exit::Unexpected, format!("cannot wait for signals: {e}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(ended)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(ended)?;
+    // The ways to end it: nothing is interrupted by them, and the terminal is given back.
     let outcome = tokio::select! {
-        outcome = look_on(looking, app, &inventory, &mut fleet, &mut snapshot) => outcome,
-        // The way to end it: nothing was interrupted.
-        _ = tokio::signal::ctrl_c() => Ok(None),
+        outcome = look_on(looking, app, &inventory, &mut fleet, &mut snapshot, &last) => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        _ = hangup.recv() => Ok(()),
     };
     fleet.close().await;
-    match outcome? {
-        Some(exit) => Ok(exit),
-        None => Ok(looking.judge(&inventory, &snapshot)?.1),
-    }
+    outcome.map(|()| last.get())
 }
 
 async fn look_on(
@@ -46,9 +53,8 @@ async fn look_on(
     inventory: &Inventory,
     fleet: &mut Fleet,
     snapshot: &mut Snapshot,
-) -> Result<Option<Exit>, Failure> {
-    // Progress has no place beside a picture.
-    let silent = crate::event::silent();
+    last: &Cell<Exit>,
+) -> Result<(), Failure> {
     let screen = Screen::open();
     let mut keys = keys(screen.as_ref());
     let mut watch = Watch::default();
@@ -56,6 +62,7 @@ async fn look_on(
     let mut first = true;
     loop {
         let (report, exit) = looking.judge(inventory, snapshot)?;
+        last.set(exit);
         let news = watch.take(&report);
         match &screen {
             Some(screen) => {
@@ -70,19 +77,35 @@ async fn look_on(
         first = false;
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            Some(()) = keys.recv() => return Ok(Some(exit)),
+            Some(()) = keys.recv() => return Ok(()),
         }
-        let gone: BTreeSet<_> = lost(fleet, snapshot).into_iter().collect();
-        if !gone.is_empty() && knocked.elapsed() >= KNOCK {
-            knocked = Instant::now();
-            let options = app.connect_options(Access::Read);
-            let again = fleet.again(inventory, &options, &silent, &gone);
-            if let Ok(found) = tokio::time::timeout(PATIENCE, again).await {
-                fleet.nodes.extend(found.nodes);
-            }
+        tokio::select! {
+            () = look_again(app, inventory, fleet, snapshot, &mut knocked) => {}
+            Some(()) = keys.recv() => return Ok(()),
         }
-        refresh(inventory, fleet, &silent, snapshot).await;
     }
+}
+
+/// Reads again what changes, and knocks at nodes that are gone.
+async fn look_again(
+    app: &App,
+    inventory: &Inventory,
+    fleet: &mut Fleet,
+    snapshot: &mut Snapshot,
+    knocked: &mut Instant,
+) {
+    // Progress has no place beside a picture, and neither has a question.
+    let silent = crate::event::silent();
+    let gone: BTreeSet<_> = lost(fleet, snapshot).into_iter().collect();
+    if !gone.is_empty() && knocked.elapsed() >= KNOCK {
+        *knocked = Instant::now();
+        let options = ConnectOptions { prompt: Arc::new(Nobody), ..app.connect_options(Access::Read) };
+        let again = fleet.again(inventory, &options, &silent, &gone);
+        if let Ok(found) = tokio::time::timeout(PATIENCE, again).await {
+            fleet.nodes.extend(found.nodes);
+        }
+    }
+    refresh(inventory, fleet, &silent, snapshot).await;
 }
 
 fn unreached(inventory: &Inventory, snapshot: &Snapshot) -> Option<String> {

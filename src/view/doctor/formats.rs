@@ -20,6 +20,11 @@ pub(super) fn about(finding: &Finding) -> String {
     }
 }
 
+/// One line, whatever a name holds: line breaks of every kind, and the mark that turns the direction of letters.
+fn flat(text: &str) -> String {
+    text.replace(['\n', '\r', '\t', '\u{2028}', '\u{2029}', '\u{61c}'], " ")
+}
+
 const RUN: &str = "run";
 
 /// What to do about it, each step with how it is done.
@@ -44,9 +49,9 @@ pub fn short(report: &Report, verbose: bool) -> String {
     let mut out = String::new();
     for finding in report.findings.iter().filter(|f| verbose || f.verdict > Verdict::Skip) {
         let (_, word) = word(finding.verdict);
-        let _ = write!(out, "{word} {} {}: {}", finding.check, about(finding), finding.message);
+        let _ = write!(out, "{word} {} {}: {}", finding.check, about(finding), flat(&finding.message));
         if let Some(step) = first_step(finding) {
-            let _ = write!(out, " | {step}");
+            let _ = write!(out, " | {}", flat(step));
         }
         out.push('\n');
     }
@@ -108,7 +113,7 @@ pub fn junit(report: &Report) -> String {
 /// Text that Markdown would read as its own marks.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in flat(text).chars() {
         if r"\`*_{}[]<>()#+-!|~&$".contains(c) && !matches!(c, '-' | '(' | ')' | '+') {
             out.push('\\');
         }
@@ -119,6 +124,7 @@ fn plain(text: &str) -> String {
 
 /// A command as Markdown's code, whatever back quotes it holds.
 fn code(text: &str) -> String {
+    let text = &flat(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let pad = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
@@ -167,5 +173,6 @@ mod tests {
         assert_eq!(plain("a*b_c|d<e>`f`"), r"a\*b\_c\|d\<e\>\`f\`");
         assert_eq!(code("echo `x`"), "`` echo `x` ``");
         assert_eq!(code("ls"), "`ls`");
+        assert_eq!(plain("a\n# b\u{2028}c"), r"a \# b c");
     }
 }

@@ -37,7 +37,10 @@ pub struct Watch {
 fn states(report: &Report) -> BTreeMap<Key, (Verdict, String)> {
     let mut all = BTreeMap::new();
     for finding in &report.findings {
-        let key = (finding.check.clone(), about(finding));
+        // Of the rack several things may be wrong at once, one cable each.
+        let rack = finding.node.is_none() && finding.link.is_none() && finding.verdict > Verdict::Skip;
+        let subject = if rack { format!("rack, {}", finding.message) } else { about(finding) };
+        let key = (finding.check.clone(), subject);
         let now = (finding.verdict, finding.message.clone());
         // Several findings of one check about one thing: the worst speaks.
         let worst = all.entry(key).or_insert_with(|| now.clone());
@@ -71,7 +74,7 @@ impl Watch {
                 let change = Change {
                     at: report.taken_at,
                     check: key.0.clone(),
-                    about: key.1.clone(),
+                    about: if key.1.starts_with("rack, ") { "rack".to_owned() } else { key.1.clone() },
                     before: verdict(before),
                     after: verdict(after),
                     message: after.or(before).map(|(_, m)| m.clone()).unwrap_or_default(),
