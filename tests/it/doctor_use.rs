@@ -129,7 +129,7 @@ async fn waiting_ends_when_the_rack_is_right() {
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     said.read_line(&mut line).expect("a line");
-    assert!(line.starts_with("1 failed, 0 nodes do not answer: looking again for up to 1"), "{line}");
+    assert!(line.starts_with("1 failed (cabling.speed), 0 nodes do not answer: looking again for up to 1"), "{line}");
     cable(&rack, 80);
     let output = child.wait_with_output().expect("ends");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();

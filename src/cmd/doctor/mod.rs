@@ -159,9 +159,13 @@ async fn settled(opts: &Opts, looking: &Looking<'_>, app: &App) -> Result<(Inven
         }
         let silent = inventory.nodes.iter().filter(|n| snapshot.facts(&n.name).is_none()).count();
         let answer = if silent == 1 { "node does" } else { "nodes do" };
+        let mut failed: Vec<&str> =
+            report.findings.iter().filter(|f| check::counts_as_failed(f.verdict)).map(|f| f.check.as_str()).collect();
+        let count = failed.len();
+        failed.dedup();
+        let names = if failed.is_empty() { String::new() } else { format!(" ({})", failed.join(", ")) };
         app.printer.err(&format!(
-            "{} failed, {silent} {answer} not answer: looking again for up to {} s",
-            report.summary.fail + report.summary.crash,
+            "{count} failed{names}, {silent} {answer} not answer: looking again for up to {} s",
             left.as_secs()
         ));
         tokio::time::sleep(PAUSE.min(left)).await;
