@@ -165,6 +165,8 @@ fn a_node_that_nobody_reaches_any_more_takes_its_changes_back() {
     let own = rack.root(1).join("opt/macluster/network");
     until("studio-1 has gone back", || own.join("reverted").exists());
     rack.management(1, true);
+    // The kernel remembers for a moment that nobody answered there.
+    until("studio-1 answers again", || rack.ssh(1, "true").status == 0);
     judge(&rack, moment, &[&known.before, &known.complete]);
     assert_eq!(Seen::of(&rack, 1).interfaces, known.before[0].interfaces);
     converges(&rack, moment);
