@@ -1,8 +1,10 @@
 //! The two files that deploy writes for a node: `rank.json` for the engine, `agent.json` for the agent.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -71,12 +73,28 @@ pub struct Api {
 pub struct AgentFile {
     /// [`CONFIG_VERSION`].
     pub schema_version: u32,
-    /// Id of this launch: only a `go` that holds it counts, so that an old one never starts anything.
+    /// Id of this launch: agents of different launches have nothing to do with each other.
     pub launch: String,
     /// User id the engine runs under.
     pub uid: u32,
     /// Group id the engine runs under.
     pub gid: u32,
+    /// Every rank's agent, in order. Rank 0's listens at its address; the others connect to it.
+    pub agents: Vec<AgentAt>,
+    /// Until when the certificates hold.
+    pub certificates_until: Timestamp,
+}
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentAt {
+    /// Its node.
+    pub node: NodeName,
+    /// On the management network.
+    pub address: SocketAddr,
+    /// Whether its disk must be unlocked at the machine after a restart; none when nobody knows.
+    pub filevault: Option<bool>,
 }
 
 /// Reads one of the two files.

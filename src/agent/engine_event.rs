@@ -21,7 +21,14 @@ pub enum EngineEvent {
     /// Reads weights.
     Loading,
     /// Weights are complete.
-    Loaded,
+    Loaded {
+        /// Of this rank's share.
+        #[serde(default)]
+        bytes: Option<u64>,
+        /// So far.
+        #[serde(default)]
+        peak_memory: Option<u64>,
+    },
     /// Serves.
     Ready {
         /// Where, on rank 0.
@@ -74,7 +81,11 @@ impl EngineEvent {
             EngineEvent::Starting => status.enter(State::Starting, now),
             EngineEvent::Armed => status.enter(State::Armed, now),
             EngineEvent::Joining | EngineEvent::Joined => status.enter(State::Joining, now),
-            EngineEvent::Loading | EngineEvent::Loaded => status.enter(State::Loading, now),
+            EngineEvent::Loading => status.enter(State::Loading, now),
+            EngineEvent::Loaded { bytes, peak_memory } => {
+                status.enter(State::Loading, now);
+                (status.weights_bytes, status.peak_memory) = (*bytes, *peak_memory);
+            }
             EngineEvent::Ready { api } => {
                 status.enter(State::Ready, now);
                 status.api = api.as_deref().map(printable);
@@ -144,7 +155,7 @@ mod tests {
         ]);
         let error = status.error.expect("an error");
         assert_eq!((error.kind.as_str(), error.message.as_str()), ("does-not-split", "9 heads\\u{1b}[31m"));
-        assert_eq!(status.state, State::Starting, "the process has not ended yet");
+        assert_eq!(status.state, State::Waiting, "the process has not ended yet");
         assert_eq!(status.reason.as_deref(), Some("error: does-not-split"));
     }
 

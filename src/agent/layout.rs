@@ -88,9 +88,19 @@ impl Layout {
         self.below("var/run/status.json")
     }
 
-    /// The word that lets all engines join at once.
-    pub fn go_file(&self) -> String {
-        self.below("var/run/go")
+    /// What this boot has cost.
+    pub fn ledger_file(&self) -> String {
+        self.below("var/run/ledger.json")
+    }
+
+    /// Held by the engine's process as long as it lives, whatever becomes of its agent.
+    pub fn engine_lock_file(&self) -> String {
+        self.below("var/run/engine.lock")
+    }
+
+    /// A file of the agent's TLS: `ca.pem`, `agent.pem`, `agent.key`.
+    pub fn tls_file(&self, name: &str) -> String {
+        self.below(&format!("etc/{name}"))
     }
 
     /// Held by the one agent that runs.

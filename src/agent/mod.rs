@@ -1,21 +1,32 @@
 //! `macluster agent`: the daemon that owns a node's engine.
 //!
-//! Small on purpose: it starts one engine, passes the word `go`, watches, reports and stops it. It restarts nothing.
-//! Its files are in [`layout`]; its report is [`status::Status`].
+//! Rank 0's agent leads ([`lead`]): when all agents are there, all engines start in one epoch; when one ends or falls
+//! silent, all stop, and after a pause the next epoch begins, as long as the budget of this boot lasts. Each agent owns
+//! its node's engine ([`local`]). Its files are in [`layout`]; its report is [`status::Status`].
 
 pub mod activate;
+pub mod beat;
+pub mod certify;
 pub mod config;
 pub mod engine_event;
 pub mod layout;
+pub mod lead;
+pub mod ledger;
 pub mod lines;
+pub mod local;
 pub mod lock;
 pub mod log;
 pub mod model;
+pub mod peers;
+pub mod probe;
 pub mod process;
 pub mod python;
 pub mod report;
+pub mod role;
 pub mod status;
 mod supervise;
+pub mod tls;
+pub mod wire;
 
 pub use layout::Layout;
 pub use supervise::run;

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::config::{AgentFile, RankFile};
 use super::layout::Layout;
 use super::lines::next_line;
+use super::lock::EngineLock;
 
 /// Where a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +67,11 @@ impl Engine {
             // The standard library also drops root's supplementary groups then.
             command.uid(agent.uid).gid(agent.gid);
         }
-        let mut child = command.spawn().map_err(|e| format!("cannot start {python}: {e}"))?;
+        let held = EngineLock::take(layout)?;
+        let spawned = held.passed(|| command.spawn())?;
+        let mut child = spawned.map_err(|e| format!("cannot start {python}: {e}"))?;
         let pid = child.id().ok_or("the engine ended at once")?;
+        held.name(pid);
         let (sender, lines) = mpsc::channel(1024);
         if let Some(out) = child.stdout.take() {
             read(out, Stream::Out, sender.clone());

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::config::RankFile;
+use super::wire::Group;
 
 /// Version of the status file.
 pub const STATUS_VERSION: u32 = 1;
@@ -15,6 +16,8 @@ pub const STATUS_VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
+    /// The agent runs; no engine was started yet.
+    Waiting,
     /// The process was started; libraries are imported, the model folder is checked.
     Starting,
     /// Waits for `go`.
@@ -35,6 +38,7 @@ impl State {
     /// The word used in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
+            State::Waiting => "waiting",
             State::Starting => "starting",
             State::Armed => "armed",
             State::Joining => "joining",
@@ -45,7 +49,7 @@ impl State {
         }
     }
 
-    /// No engine process belongs to this state.
+    /// The engine was there and has ended.
     pub fn ended(self) -> bool {
         matches!(self, State::Stopped | State::Failed)
     }
@@ -59,6 +63,21 @@ pub struct EngineError {
     /// In words.
     pub message: String,
 }
+
+impl EngineError {
+    /// Of a rank that ended because another one did, or that nothing better is known of.
+    pub fn consequence(message: &str) -> Self {
+        EngineError { kind: PEER_LOST.to_owned(), message: message.to_owned() }
+    }
+
+    /// Only a consequence of what another rank did.
+    pub fn is_consequence(&self) -> bool {
+        matches!(self.kind.as_str(), PEER_LOST | "join-failed" | "timeout" | "hang")
+    }
+}
+
+/// Kind of the engine when another rank is gone.
+pub const PEER_LOST: &str = "peer-lost";
 
 /// `status.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +118,41 @@ pub struct Status {
     pub exit: Option<String>,
     /// Why it stopped, in the engine's words.
     pub reason: Option<String>,
+    /// The start of the whole group that the engine belongs to; 0 before the first.
+    #[serde(default)]
+    pub epoch: u64,
+    /// When the engine's process was started.
+    #[serde(default)]
+    pub engine_since: Option<Timestamp>,
+    /// Bytes of this rank's share of the weights, once loaded.
+    #[serde(default)]
+    pub weights_bytes: Option<u64>,
+    /// Most bytes that MLX has held so far.
+    #[serde(default)]
+    pub peak_memory: Option<u64>,
+    /// Ends of this launch's engines on this node that nobody had asked for.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
+    /// Engines of this boot that did not end by themselves.
+    #[serde(default)]
+    pub debits: u32,
+    /// All ranks together, as rank 0's agent last said; none when it was not heard lately.
+    #[serde(default)]
+    pub group: Option<Group>,
+    /// Until when the agents' certificates hold.
+    #[serde(default)]
+    pub certificates_until: Option<Timestamp>,
+}
+
+/// One end of this node's engine that nobody had asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// When.
+    pub at: Timestamp,
+    /// Of which start.
+    pub epoch: u64,
+    /// Why.
+    pub error: EngineError,
 }
 
 impl Status {
@@ -112,7 +166,7 @@ impl Status {
             world_size: 0,
             backend: String::new(),
             model: String::new(),
-            state: State::Starting,
+            state: State::Waiting,
             agent_pid,
             engine_pid: None,
             since: now,
@@ -123,7 +177,26 @@ impl Status {
             error: None,
             exit: None,
             reason: None,
+            epoch: 0,
+            engine_since: None,
+            weights_bytes: None,
+            peak_memory: None,
+            failures: Vec::new(),
+            debits: 0,
+            group: None,
+            certificates_until: None,
         }
+    }
+
+    /// A new engine: nothing of the last one is true any more.
+    pub fn begin(&mut self, epoch: u64, pid: u32, now: Timestamp) {
+        self.epoch = epoch;
+        self.engine_pid = Some(pid);
+        self.engine_since = Some(now);
+        (self.weights_bytes, self.peak_memory) = (None, None);
+        (self.last_token_at, self.last_beat_at) = (None, None);
+        (self.api, self.error, self.exit, self.reason) = (None, None, None, None);
+        self.enter(State::Starting, now);
     }
 
     /// Takes over what the configuration says.

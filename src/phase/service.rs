@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::runtime::{RuntimeNode, StepError};
 use crate::agent::report::Report;
-use crate::agent::status::{State, Status};
+use crate::agent::status::{EngineError, State, Status};
 use crate::model::Output;
 use crate::model::command::printable;
 
@@ -212,13 +212,17 @@ pub async fn wait_for(
                         seen = Some(status.state);
                         tell(status.state);
                     }
+                    // An engine that ended and was started again is no success either: the first end counts.
+                    if !status.failures.is_empty() || status.state.ended() {
+                        return Err(Trouble::of(status));
+                    }
                     if wanted.contains(&status.state) {
                         return Ok(status.clone());
                     }
-                    if status.state.ended() {
-                        return Err(Trouble::of(status));
+                    match waiting_for(status) {
+                        Some(missing) => format!("waits for the agent of {missing}"),
+                        None => format!("its engine is still {}", status.state.as_str()),
                     }
-                    format!("its engine is still {}", status.state.as_str())
                 }
                 None => "its agent gives no sign of life".to_owned(),
             },
@@ -230,6 +234,12 @@ pub async fn wait_for(
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// The nodes whose agents are missing, as rank 0's agent says.
+fn waiting_for(status: &Status) -> Option<String> {
+    let group = status.group.as_ref().filter(|g| !g.missing.is_empty() && status.state == State::Waiting)?;
+    Some(group.missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
 /// Why an engine did not get where it should.
@@ -244,7 +254,8 @@ pub struct Trouble {
 impl Trouble {
     fn of(status: &Status) -> Self {
         let exit = status.exit.as_deref().map(|e| format!(" ({e})")).unwrap_or_default();
-        if let Some(error) = &status.error {
+        let first = status.failures.first().map(|f| &f.error).or(status.error.as_ref());
+        if let Some(error) = first {
             return Trouble { kind: Some(error.kind.clone()), message: format!("{}: {}", error.kind, error.message) };
         }
         let reason = status.reason.as_deref().unwrap_or("nobody says why");
@@ -253,10 +264,8 @@ impl Trouble {
 
     /// Only a consequence of what another rank did.
     pub fn is_consequence(&self) -> bool {
-        match self.kind.as_deref() {
-            None => true,
-            Some(kind) => matches!(kind, "join-failed" | "timeout"),
-        }
+        let error = |kind: &str| EngineError { kind: kind.to_owned(), message: String::new() };
+        self.kind.as_deref().is_none_or(|kind| error(kind).is_consequence())
     }
 }
 

@@ -40,14 +40,18 @@ impl Node {
 
     fn configure(&self, env: &Value, start_timeout_s: f64) {
         let rank = json!({
-            "schema_version": 1, "rack": "test-rack", "node": "n1", "release": "r1", "rank": 0, "world_size": 3,
+            "schema_version": 1, "rack": "test-rack", "node": "n1", "release": "r1", "rank": 0, "world_size": 1,
             "backend": "ring", "mlx_backend": "ring", "env": env, "model": {"path": "/m", "id": "m"},
             "trust_remote_code": false, "api": {"host": "127.0.0.1", "port": 8080},
             "start_timeout_s": start_timeout_s, "idle_sync_s": 0.5,
         });
         let me = rustix::process::getuid().as_raw();
         let group = rustix::process::getgid().as_raw();
-        let agent = json!({"schema_version": 1, "launch": LAUNCH, "uid": me, "gid": group});
+        let agents = json!([{"node": "n1", "address": "127.0.0.1:1", "filevault": null}]);
+        let agent = json!({
+            "schema_version": 1, "launch": LAUNCH, "uid": me, "gid": group, "agents": agents,
+            "certificates_until": "2030-01-01T00:00:00Z",
+        });
         std::fs::write(self.base().join("etc/rank.json"), rank.to_string()).expect("rank.json");
         std::fs::write(self.base().join("etc/agent.json"), agent.to_string()).expect("agent.json");
     }
@@ -67,10 +71,6 @@ impl Node {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         command
-    }
-
-    fn go(&self, launch: &str) {
-        std::fs::write(self.base().join("var/run/go"), format!("{launch}\n")).expect("go");
     }
 
     fn status(&self) -> Option<Value> {
@@ -161,20 +161,13 @@ const SERVE: &str = "read word\n[ \"$word\" = go ] || exit 0\nsay '{\"event\":\"
 const STAY: &str = "trap 'say \"{\\\"event\\\":\\\"stopped\\\",\\\"reason\\\":\\\"SIGTERM\\\"}\"; exit 0' TERM\nexec 3<&0\ncat <&3 >/dev/null &\nwait $!\n";
 
 #[test]
-fn an_engine_is_started_with_exactly_its_environment_and_waits_for_its_own_go() {
+fn an_engine_is_started_with_exactly_its_environment() {
     let mut node = Node::new(&format!("env >\"$HOME/env\"\necho \"$@\" >\"$HOME/args\"\n{START}{SERVE}{STAY}"));
-    // A word that is there before the agent was meant for another engine.
-    node.go(LAUNCH);
     node.start();
-    let armed = node.wait("armed");
-    assert_eq!(armed["agent_pid"], node.pid());
-    assert_eq!((&armed["rank"], &armed["world_size"]), (&json!(0), &json!(3)));
-    node.go("ffffffffffffffff");
-    std::thread::sleep(Duration::from_millis(400));
-    assert_eq!(node.wait("armed")["state"], "armed", "another launch's word starts nothing");
-    node.go(LAUNCH);
     let ready = node.wait("ready");
     assert_eq!(ready["api"], "127.0.0.1:8080");
+    assert_eq!(ready["agent_pid"], node.pid());
+    assert_eq!((&ready["rank"], &ready["world_size"], &ready["epoch"]), (&json!(0), &json!(1), &json!(1)));
     assert!(alive(&ready["engine_pid"]));
 
     let home = node.base().join("var/engine");
@@ -214,8 +207,9 @@ fn an_engine_that_dies_is_reported_with_its_cause_and_last_words() {
     assert_eq!(failed["error"]["kind"], "does-not-split");
     assert_eq!(failed["error"]["message"], "9 heads do not divide by 2");
     assert_eq!(failed["exit"], "exit 4");
-    let before = failed["written_at"].clone();
-    node.until("fresher status of a living agent", |s| s["written_at"] != before && s["state"] == "failed");
+    let again = node.until("another start", |s| s["epoch"] == 2);
+    assert_eq!(again["failures"][0]["error"]["kind"], "does-not-split", "what failed is remembered");
+    assert_eq!(again["group"]["restarts"][0]["why"], "9 heads do not divide by 2");
     node.signal(rustix::process::Signal::TERM);
     assert_eq!(node.ended(), 0);
 
@@ -232,11 +226,9 @@ fn noise_on_standard_output_is_logged_and_believed_by_nobody() {
     let flood = "i=0; while [ $i -lt 3000 ]; do say \"noise $i ready\"; i=$((i+1)); done\n";
     let mut node = Node::new(&format!("{flood}say '{{\"event\":\"ready\"'\n{START}{SERVE}{STAY}"));
     node.start();
-    node.wait("armed");
+    node.wait("ready");
     let log = node.log();
     assert!(log.contains("not an event of the engine") && log.contains("noise 2999 ready"), "the log has it all");
-    node.go(LAUNCH);
-    node.wait("ready");
     node.signal(rustix::process::Signal::INT);
     assert_eq!(node.ended(), 0);
 }
@@ -247,8 +239,6 @@ fn an_engine_that_ignores_the_request_is_killed_with_what_it_started() {
         "trap '' TERM\n{START}{SERVE}sleep 300 &\necho $! >\"$HOME/child\"\nwhile :; do sleep 1; done\n"
     ));
     node.start();
-    node.wait("armed");
-    node.go(LAUNCH);
     let ready = node.wait("ready");
     node.until("the engine's child", |_| node.base().join("var/engine/child").exists());
     let child = std::fs::read_to_string(node.base().join("var/engine/child")).expect("pid");
@@ -268,8 +258,6 @@ fn an_engine_that_ignores_the_request_is_killed_with_what_it_started() {
 fn an_agent_that_is_killed_leaves_no_engine_and_the_next_one_takes_over() {
     let mut node = Node::new(&format!("{START}{SERVE}{STAY}"));
     node.start();
-    node.wait("armed");
-    node.go(LAUNCH);
     let ready = node.wait("ready");
     let mut second = node.command().spawn().expect("starts");
     std::thread::sleep(Duration::from_millis(500));
@@ -277,8 +265,8 @@ fn an_agent_that_is_killed_leaves_no_engine_and_the_next_one_takes_over() {
     node.signal(rustix::process::Signal::KILL);
     assert_eq!(node.ended(), -1);
     gone(&ready["engine_pid"]);
-    node.until("the second agent's word", |s| s["agent_pid"] == second.id() && s["state"] == "armed");
-    assert_eq!(node.status().expect("a status")["state"], "armed", "the old word does not start a new engine");
+    let again = node.until("the second agent's word", |s| s["agent_pid"] == second.id() && s["state"] == "ready");
+    assert_eq!(again["epoch"], 2, "epochs go on");
     second.kill().expect("killed");
     second.wait().expect("waited");
 }

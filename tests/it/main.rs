@@ -4,6 +4,7 @@
 #![allow(clippy::assigning_clones, reason = "fixtures are assigned for readability")]
 
 mod agent;
+mod agents;
 mod bundle;
 mod cabling;
 mod checklist;

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     WORLD_SIZE = "world-size"
     API_PORT = "api-port"
     TIMEOUT = "timeout"
+    PEER_LOST = "peer-lost"
     GENERATION = "generation"
     INTERNAL = "internal"
 
@@ -39,6 +40,7 @@ EXIT_CODES: dict[Kind, int] = {
     Kind.WORLD_SIZE: EXIT_JOIN,
     Kind.TIMEOUT: EXIT_JOIN,
     Kind.API_PORT: EXIT_API_PORT,
+    Kind.PEER_LOST: EXIT_UNEXPECTED,
     Kind.GENERATION: EXIT_UNEXPECTED,
     Kind.INTERNAL: EXIT_UNEXPECTED,
 }

@@ -29,7 +29,7 @@ class Group:
         """Add int32 vectors of equal length over all ranks.
 
         Raises:
-            EngineError: kind `internal`, when a peer is lost.
+            EngineError: kind `peer-lost`.
         """
         if self.handle is None:
             return list(values)
@@ -38,7 +38,7 @@ class Group:
             total = mx.distributed.all_sum(vector, group=self.handle, stream=mx.cpu)
             mx.eval(total)
         except RuntimeError as error:
-            raise EngineError(Kind.INTERNAL, f"lost contact with another rank: {error}") from error
+            raise EngineError(Kind.PEER_LOST, f"lost contact with another rank: {error}") from error
         return total.tolist()
 
     def vote(self, *flags: bool) -> list[list[int]]:

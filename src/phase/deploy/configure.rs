@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Deploy, Phase, PhaseFailure, Target};
 use crate::agent::Layout;
-use crate::agent::config::{AgentFile, Api, CONFIG_VERSION, ModelRef, RankFile};
+use crate::agent::certify::{self, Identity};
+use crate::agent::config::{AgentAt, AgentFile, Api, CONFIG_VERSION, ModelRef, RankFile};
 use crate::agent::layout::AGENT_LABEL;
 use crate::event::Event;
 use crate::exit::Exit;
@@ -15,6 +17,7 @@ use crate::mesh::LinkGraph;
 use crate::mesh::ranks::{self, Rank, RankPlan};
 use crate::mesh::usable::live_addresses;
 use crate::model::command::TarEntry;
+use crate::model::host_facts::FileVault;
 use crate::model::{Backend, NodeName, Stdin};
 use crate::phase::bundle::Platform;
 use crate::phase::runtime::StepError;
@@ -25,6 +28,8 @@ const IDLE_SYNC: f64 = 0.5;
 const EXIT_TIMEOUT: u32 = 25;
 /// What the engine alone may read.
 const PRIVATE: [&str; 3] = ["rank.json", "hostfile.json", "devices.json"];
+/// What root alone may read.
+const SECRET: [&str; 1] = ["agent.key"];
 
 pub(super) struct Configure;
 
@@ -57,11 +62,17 @@ async fn configure(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
         deploy.events.emit(Event::Warning { node: None, text: note.clone() });
     }
     let id = deploy.built()?.manifest.id;
+    let count = u32::try_from(plan.ranks.len()).unwrap_or(u32::MAX);
+    let (identities, until) =
+        certify::issue(count, Timestamp::now()).map_err(|why| PhaseFailure::new(Exit::Unexpected, why))?;
     let mut rank_of = Vec::new();
     for target in &deploy.targets {
         let rank = plan.ranks.iter().find(|r| r.node == target.node.name);
         let rank = rank.ok_or_else(|| PhaseFailure::on(&target.node.name, "has no rank"))?;
-        rank_of.push(files(deploy, &plan, rank, target, &id).map_err(|why| PhaseFailure::on(&target.node.name, why))?);
+        let own = identities.get(rank.rank).cloned();
+        let own = own.ok_or_else(|| PhaseFailure::on(&target.node.name, "has no certificate"))?;
+        let files = files(deploy, &plan, rank, target, &id, Issued { own, until });
+        rank_of.push(files.map_err(|why| PhaseFailure::on(&target.node.name, why))?);
     }
     let scratch = tempfile::tempdir()
         .map_err(|e| PhaseFailure::new(Exit::Unexpected, format!("cannot make a temporary folder: {e}")))?;
@@ -114,7 +125,33 @@ fn plan(deploy: &Deploy) -> Result<RankPlan, PhaseFailure> {
 /// Every file of a node's configuration: name, content.
 type Files = Vec<(String, Vec<u8>)>;
 
-fn files(deploy: &Deploy, plan: &RankPlan, rank: &Rank, target: &Target, id: &str) -> Result<Files, String> {
+/// A rank's certificate.
+struct Issued {
+    own: Identity,
+    until: Timestamp,
+}
+
+/// Where every rank's agent is.
+fn agents(deploy: &Deploy, plan: &RankPlan) -> Result<Vec<AgentAt>, String> {
+    let one = |rank: &Rank| {
+        let node = deploy.inventory.node(&rank.node).ok_or_else(|| format!("{} is not in the inventory", rank.node))?;
+        let ip = ranks::management_address(&deploy.snapshot, &rank.node)
+            .ok_or_else(|| format!("{} has no known IPv4 address on its management network", rank.node))?;
+        let facts = deploy.snapshot.facts(&rank.node);
+        let filevault = facts.and_then(|f| f.host.filevault.as_ref().ok()).map(|f| *f != FileVault::Off);
+        Ok(AgentAt { node: rank.node.clone(), address: (ip, node.agent_port).into(), filevault })
+    };
+    plan.ranks.iter().map(one).collect()
+}
+
+fn files(
+    deploy: &Deploy,
+    plan: &RankPlan,
+    rank: &Rank,
+    target: &Target,
+    id: &str,
+    identity: Issued,
+) -> Result<Files, String> {
     let inventory = &deploy.inventory;
     let layout = &target.node.layout;
     let model = inventory.runtime.model.as_deref().unwrap_or_default();
@@ -137,11 +174,21 @@ fn files(deploy: &Deploy, plan: &RankPlan, rank: &Rank, target: &Target, id: &st
         idle_sync_s: IDLE_SYNC,
     };
     let (uid, gid) = target.owner.ok_or("nobody knows whose the engine is")?;
-    let agent = AgentFile { schema_version: CONFIG_VERSION, launch: deploy.launch.clone(), uid, gid };
+    let agent = AgentFile {
+        schema_version: CONFIG_VERSION,
+        launch: deploy.launch.clone(),
+        uid,
+        gid,
+        agents: agents(deploy, plan)?,
+        certificates_until: identity.until,
+    };
     let mut files = vec![
         ("rank.json".to_owned(), json(&rank_file)?),
         ("agent.json".to_owned(), json(&agent)?),
         (format!("{AGENT_LABEL}.plist"), property_list(layout)?),
+        ("ca.pem".to_owned(), identity.own.authority.into_bytes()),
+        ("agent.pem".to_owned(), identity.own.certificate.into_bytes()),
+        ("agent.key".to_owned(), identity.own.key.into_bytes()),
     ];
     for (name, content) in &rank.files {
         files.push((name.clone(), json(content)?));
@@ -193,8 +240,8 @@ fn property_list(layout: &Layout) -> Result<Vec<u8>, String> {
             .map(str::to_owned)
             .into(),
         run_at_load: true,
-        // It restarts nothing and is not restarted: what ended is looked at by a person.
-        keep_alive: false,
+        // An agent that died is started again; it then finds out by itself what became of its engine.
+        keep_alive: true,
         exit_time_out: EXIT_TIMEOUT,
         // Not throttled as background work would be.
         process_type: "Interactive",
@@ -214,7 +261,8 @@ fn lay_down(dir: &Path, files: &Files) -> Result<Vec<TarEntry>, String> {
     for (name, content) in files {
         let source = dir.join(name);
         std::fs::write(&source, content).map_err(trouble)?;
-        let mode = if PRIVATE.contains(&name.as_str()) { 0o600 } else { 0o644 };
+        let closed = PRIVATE.contains(&name.as_str()) || SECRET.contains(&name.as_str());
+        let mode = if closed { 0o600 } else { 0o644 };
         entries.push(TarEntry { path: name.clone(), source, mode, size: content.len() as u64 });
     }
     Ok(entries)
@@ -240,7 +288,7 @@ mod tests {
         assert_eq!(arguments, expected);
         assert_eq!(dict.get("Label").and_then(plist::Value::as_string), Some("com.macluster.agent"));
         assert_eq!(dict.get("RunAtLoad").and_then(plist::Value::as_boolean), Some(true));
-        assert_eq!(dict.get("KeepAlive").and_then(plist::Value::as_boolean), Some(false));
+        assert_eq!(dict.get("KeepAlive").and_then(plist::Value::as_boolean), Some(true));
         assert_eq!(dict.get("ExitTimeOut").and_then(plist::Value::as_unsigned_integer), Some(25));
     }
 

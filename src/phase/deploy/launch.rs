@@ -1,6 +1,5 @@
-//! Starts the agents, waits until every engine is armed, lets all join at once, waits until all serve.
-//!
-//! MLX's workers give rank 0 about 15 s (FAILURES E13): everything slow is done before `go`.
+//! Starts the agents and waits until all serve. The agents find each other and start their engines by themselves, all
+//! in one epoch; the first engine that ends ends the deploy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,6 @@ use super::{Cause, Deploy, Phase, PhaseFailure, Target};
 use crate::agent::status::{State, Status};
 use crate::event::Event;
 use crate::exit::Exit;
-use crate::model::Stdin;
 use crate::phase::service::{self, Trouble};
 
 /// From the agent's start to an armed engine: imports, and a look at every weight file.
@@ -54,15 +52,8 @@ async fn launch(deploy: &Deploy) -> Result<(), PhaseFailure> {
         async move { service::start(&node).await }
     };
     deploy.each("starting the agent", start).await?;
-    all_reach(deploy, "starting the engine", State::Armed, ARM_LIMIT).await?;
-    let go = |t: &'_ Target| {
-        let node = t.node.clone();
-        let word = Stdin::Bytes(format!("{}\n", deploy.launch).into_bytes());
-        async move { node.step("give-go").stdin(word).ok().await.map(drop).map_err(|e| e.to_string()) }
-    };
-    deploy.each("go", go).await?;
-    let limit = Duration::from_secs_f64(deploy.start_timeout) + READY_GRACE;
-    all_reach(deploy, "joining and loading", State::Ready, limit).await
+    let limit = ARM_LIMIT + Duration::from_secs_f64(deploy.start_timeout) + READY_GRACE;
+    all_reach(deploy, "starting the engine", State::Ready, limit).await
 }
 
 /// Waits until all engines are there; the first one that fails ends it for all.
@@ -74,10 +65,6 @@ async fn all_reach(deploy: &Deploy, what: &str, wanted: State, limit: Duration) 
             let name = target.node.name.clone();
             deploy.events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.to_owned() });
             let tell = |state: State| {
-                // Where the last wait ended is no news to this one.
-                if state == State::Armed && wanted == State::Ready {
-                    return;
-                }
                 let text = format!("engine {}", state.as_str());
                 deploy.events.emit(Event::Note { node: Some(name.clone()), text });
             };

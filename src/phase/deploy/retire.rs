@@ -8,10 +8,8 @@ use super::{Deploy, Phase, PhaseFailure, Target};
 use crate::agent::status::{State, Status};
 use crate::phase::service;
 
-/// For the previous engines to be armed again.
-const ARM_LIMIT: Duration = Duration::from_secs(300);
 /// For the previous engines to serve again.
-const READY_LIMIT: Duration = Duration::from_secs(300);
+const READY_LIMIT: Duration = Duration::from_secs(600);
 
 pub(super) struct Retire;
 
@@ -53,19 +51,8 @@ async fn start_again(deploy: &mut Deploy) -> Vec<String> {
         return vec!["nothing ran before, and nothing runs now".to_owned()];
     };
     let start = |t: &'_ Target| {
-        let (node, previous) = (t.node.clone(), before(t).cloned());
-        async move {
-            let Some(previous) = previous else { return Ok(()) };
-            service::start(&node).await?;
-            if previous.state.ended() {
-                return Ok(());
-            }
-            let armed = [State::Armed, State::Joining, State::Loading, State::Ready];
-            service::wait_for(&node, &previous.launch, &armed, ARM_LIMIT, &|_| {})
-                .await
-                .map(drop)
-                .map_err(|t| t.message)
-        }
+        let (node, ran) = (t.node.clone(), before(t).is_some());
+        async move { if ran { service::start(&node).await } else { Ok(()) } }
     };
     let mut remarks = deploy.each_back("starting the previous release again", start).await;
     let served = running.len() == deploy.targets.len()
@@ -76,15 +63,6 @@ async fn start_again(deploy: &mut Deploy) -> Vec<String> {
         ));
         return remarks;
     }
-    let go = |t: &'_ Target| {
-        let (node, previous) = (t.node.clone(), before(t).cloned());
-        async move {
-            let Some(previous) = previous else { return Ok(()) };
-            let word = crate::model::Stdin::Bytes(format!("{}\n", previous.launch).into_bytes());
-            node.step("give-go").stdin(word).ok().await.map(drop).map_err(|e| e.to_string())
-        }
-    };
-    remarks.extend(deploy.each_back("letting the previous engines join", go).await);
     let ready = |t: &'_ Target| {
         let (node, previous) = (t.node.clone(), before(t).cloned());
         async move {
