@@ -8,6 +8,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command, Global};
 use crate::cmd;
+use crate::cmd::service::Way;
 use crate::event::Events;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory, Snapshot};
@@ -188,7 +189,12 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Bundle(opts) => cmd::bundle::run(opts, app).await,
         Command::Status(opts) => cmd::status::run(opts, app).await,
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
+        Command::Start(opts) => cmd::service::run(opts, app, Way::Start).await,
         Command::Stop(opts) => cmd::stop::run(opts, app).await,
+        Command::Restart(opts) => cmd::service::run(opts, app, Way::Restart).await,
+        Command::Rollback(opts) => cmd::rollback::run(opts, app).await,
+        Command::Releases(opts) => cmd::releases::run(opts, app).await,
+        Command::Undeploy(opts) => cmd::undeploy::run(opts, app).await,
         Command::Node(opts) => Box::pin(cmd::node::run(opts, app)).await,
         Command::Agent(_)
         | Command::Sim(_)

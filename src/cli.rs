@@ -85,8 +85,18 @@ pub enum Command {
     Status(cmd::status::Opts),
     /// Show a node's engine log
     Logs(cmd::logs::Opts),
+    /// Start the runtime on every node
+    Start(cmd::service::Opts),
     /// Stop the runtime on every node
     Stop(cmd::stop::Opts),
+    /// Stop the runtime on every node and start it again
+    Restart(cmd::service::Opts),
+    /// Go back to the release before this one
+    Rollback(cmd::rollback::Opts),
+    /// List the releases on the nodes, or remove old ones
+    Releases(cmd::releases::Opts),
+    /// Remove the runtime from every node
+    Undeploy(cmd::undeploy::Opts),
     /// Forward the model's API to this machine over SSH
     Tunnel(cmd::tunnel::Opts),
     /// Run a simulated rack on this machine

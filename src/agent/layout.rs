@@ -48,6 +48,11 @@ impl Layout {
         self.below(&format!("staging/{id}"))
     }
 
+    /// All installed releases.
+    pub fn releases(&self) -> String {
+        self.below("releases")
+    }
+
     /// An installed release.
     pub fn release(&self, id: &str) -> String {
         self.below(&format!("releases/{id}"))
@@ -61,6 +66,11 @@ impl Layout {
     /// Configuration.
     pub fn etc(&self) -> String {
         self.below("etc")
+    }
+
+    /// The configuration before the one in place.
+    pub fn etc_previous(&self) -> String {
+        self.below("etc.previous")
     }
 
     /// What the engine is told.

@@ -21,6 +21,7 @@ pub mod peers;
 pub mod probe;
 pub mod process;
 pub mod python;
+pub mod releases;
 pub mod report;
 pub mod role;
 pub mod status;

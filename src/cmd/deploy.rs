@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::service::ask_yes;
 use crate::app::App;
 use crate::cli::Format;
 use crate::collect::collect;
@@ -11,10 +12,10 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory};
 use crate::phase::bundle::cache_dir;
 use crate::phase::deploy::{self, Broken, Deploy, LOOKING, Options, PHASES, Target};
+use crate::phase::ops;
 use crate::phase::runtime::{PLAYBOOK, RuntimeNode};
 use crate::remote::Fleet;
 use crate::view::deploy as view;
-use crate::view::prompt::Terminal;
 
 /// Options of `macluster deploy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -70,6 +71,7 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) -
     };
     match result {
         Some(Ok(())) => {
+            prune(app, &deploy).await;
             app.printer.out(&match opts.output {
                 Format::Human => view::human(&deploy),
                 Format::Json => view::json(&deploy),
@@ -153,20 +155,20 @@ fn launch_id() -> Result<String, Failure> {
     Ok(hex::encode(bytes))
 }
 
+/// Old releases go once the new one serves. That one of them stays is no reason to fail.
+async fn prune(app: &App, deploy: &Deploy) {
+    let work = deploy.targets.iter().map(|t| async { (t.node.name.clone(), ops::prune(&t.node, ops::KEEP).await) });
+    for (node, result) in futures::future::join_all(work).await {
+        if let Err(why) = result {
+            let text = format!("old releases are still there: {why}");
+            app.events.emit(Event::Warning { node: Some(node), text });
+        }
+    }
+}
+
 async fn confirm(app: &App, deploy: &Deploy) -> Result<(), Failure> {
     app.printer.err(&view::announcement(deploy));
-    let terminal = Terminal::new(app.printer, Arc::clone(&app.events));
-    let asked = tokio::task::spawn_blocking(move || terminal.literal_yes("Deploy?"));
-    let answer = tokio::select! {
-        answer = asked => answer.unwrap_or(Some(false)),
-        _ = tokio::signal::ctrl_c() => Some(false),
-    };
-    match answer {
-        Some(true) => Ok(()),
-        Some(false) => Err(Failure::new(Exit::Interrupted, "not deployed; nothing was changed")),
-        None => Err(Failure::new(Exit::Usage, "not deployed: there is no terminal to ask at")
-            .hint("--yes deploys without asking")),
-    }
+    ask_yes(app, "Deploy?", "not deployed; nothing was changed").await
 }
 
 async fn interrupted(app: &App, deploy: &mut Deploy) -> Failure {

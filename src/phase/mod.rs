@@ -3,6 +3,8 @@ pub mod bundle;
 pub mod deploy;
 pub mod inspect;
 pub mod network;
+pub mod ops;
+pub mod proof;
 pub mod replace;
 pub mod runtime;
 pub mod service;

@@ -16,6 +16,23 @@ const MAX_ANSWER: usize = 4 * 1024 * 1024;
 /// # Errors
 /// In words.
 pub async fn post_json(stream: Box<dyn Duplex>, host: &str, path: &str, body: &Value) -> Result<(u16, Value), String> {
+    let (status, body) = post(stream, host, path, body, &mut |_| ()).await?;
+    let value =
+        serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
+    Ok((status, value))
+}
+
+/// Posts JSON and reads the answer, which is handed on piece by piece as it comes. The caller limits the time.
+///
+/// # Errors
+/// In words.
+pub async fn post(
+    stream: Box<dyn Duplex>,
+    host: &str,
+    path: &str,
+    body: &Value,
+    seen: &mut (dyn FnMut(&[u8]) + Send),
+) -> Result<(u16, Vec<u8>), String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| format!("no HTTP connection: {e}"))?;
@@ -28,14 +45,16 @@ pub async fn post_json(stream: Box<dyn Duplex>, host: &str, path: &str, body: &V
     let answer = async {
         let response = sender.send_request(request).await.map_err(|e| format!("no HTTP answer: {e}"))?;
         let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), MAX_ANSWER)
-            .collect()
-            .await
-            .map_err(|e| format!("the HTTP answer broke off: {e}"))?
-            .to_bytes();
-        let value = serde_json::from_slice(&body)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned()));
-        Ok((status, value))
+        let mut body = Limited::new(response.into_body(), MAX_ANSWER);
+        let mut all = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| format!("the HTTP answer broke off: {e}"))?;
+            if let Some(data) = frame.data_ref() {
+                seen(data);
+                all.extend_from_slice(data);
+            }
+        }
+        Ok((status, all))
     };
     // The connection must be driven while the answer is awaited; it ends with the answer.
     tokio::pin!(answer);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::explain::hint;
 use super::ranks::trim;
 use crate::agent::status::Status;
+use crate::agent::wire::GroupPhase;
 use crate::check::explain;
 use crate::model::command::printable;
 use crate::model::{Inventory, NodeName};
@@ -19,7 +20,7 @@ use crate::phase::service::Stopped;
 pub fn human(nodes: &[NodeStatus], inventory: &Inventory) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["NODE", "RELEASE", "RANK", "STATE", "AGENT", "ENGINE", "UP", "BACKEND", "LAST TOKEN"]);
+    table.set_header(["NODE", "RELEASE", "RANK", "STATE", "EPOCH", "AGENT", "ENGINE", "UP", "MEMORY", "BACKEND", "LAST TOKEN"]);
     let mut remarks = String::new();
     for node in nodes {
         let status = reported(node);
@@ -31,9 +32,11 @@ pub fn human(nodes: &[NodeStatus], inventory: &Inventory) -> String {
             text(active(node)),
             status.map_or_else(|| "-".to_owned(), |s| format!("{}/{}", s.rank, s.world_size)),
             node.condition().as_str().to_owned(),
+            status.filter(|s| s.epoch > 0).map_or_else(|| "-".to_owned(), |s| s.epoch.to_string()),
             pid(status.map(|s| s.agent_pid)),
             pid(status.and_then(|s| s.engine_pid)),
             text(runs.and_then(|s| uptime(node, s)).as_deref()),
+            runs.and_then(|s| s.peak_memory).map_or_else(|| "-".to_owned(), memory),
             text(status.map(|s| s.backend.as_str())),
             text(last_token(node).as_deref()),
         ]);
@@ -41,7 +44,7 @@ pub fn human(nodes: &[NodeStatus], inventory: &Inventory) -> String {
             let _ = writeln!(remarks, "{}: {remark}", inventory.label(&node.node));
         }
     }
-    for column in [2, 4, 5] {
+    for column in [2, 4, 5, 6, 8] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -52,7 +55,12 @@ pub fn human(nodes: &[NodeStatus], inventory: &Inventory) -> String {
     if let Some((node, model, api)) = serving {
         let _ = writeln!(out, "{model} at http://{api}/v1 on {}", inventory.label(&node.node));
     }
-    out + &remarks
+    out + &group(nodes, inventory) + &remarks
+}
+
+/// Bytes, for people.
+fn memory(bytes: u64) -> String {
+    if bytes >= 10 << 30 { format!("{} GiB", bytes >> 30) } else { format!("{} MiB", bytes >> 20) }
 }
 
 /// All of it, for programs.
@@ -77,6 +85,14 @@ fn row(node: &NodeStatus) -> Value {
         "last_token_at": status.and_then(|s| s.last_token_at),
         "last_token_age_s": token_age(node),
         "api": status.and_then(|s| s.api.as_ref()),
+        "epoch": status.map(|s| s.epoch),
+        "uptime_s": status.and_then(|s| uptime_s(node, s)),
+        "weights_bytes": status.and_then(|s| s.weights_bytes),
+        "peak_memory_bytes": status.and_then(|s| s.peak_memory),
+        "killed_engines_since_boot": status.map(|s| s.debits),
+        "failures": status.map(|s| &s.failures),
+        "group": status.and_then(|s| s.group.as_ref()),
+        "certificates_until": status.and_then(|s| s.certificates_until),
         "error": status.and_then(|s| s.error.as_ref()),
         "exit": status.and_then(|s| s.exit.as_ref()),
         "reason": status.and_then(|s| s.reason.as_ref()),
@@ -98,6 +114,59 @@ fn reported(node: &NodeStatus) -> Option<&Status> {
 
 fn active(node: &NodeStatus) -> Option<&str> {
     seen(node)?.report.as_ref()?.active.as_deref()
+}
+
+/// Of the engine, by the node's own clock.
+fn uptime_s(node: &NodeStatus, status: &Status) -> Option<i64> {
+    let now = seen(node)?.report.as_ref()?.now;
+    let since = status.engine_since.filter(|_| status.engine_pid.is_some())?;
+    Some((now.as_second() - since.as_second()).max(0))
+}
+
+/// What rank 0's agent says of all ranks: what happens now, what has happened, what a person must do.
+fn group(nodes: &[NodeStatus], inventory: &Inventory) -> String {
+    let group = nodes.iter().filter_map(|n| reported(n)?.group.as_ref()).next();
+    let Some(group) = group else { return String::new() };
+    let mut text = String::new();
+    let labels = |names: &[NodeName]| names.iter().map(|n| inventory.label(n)).collect::<Vec<_>>().join(", ");
+    let why = group.why.as_ref().map(|w| format!(" ({})", printable(w))).unwrap_or_default();
+    let budget = format!("start {} of {}", group.attempts + 1, group.budget);
+    let _ = match group.phase {
+        GroupPhase::Serving => Ok(()),
+        GroupPhase::Gathering if !group.missing.is_empty() => {
+            writeln!(text, "waits for the agent of {}{why}", labels(&group.missing))
+        }
+        GroupPhase::Gathering => writeln!(text, "all agents are there{why}"),
+        GroupPhase::Starting => writeln!(text, "all ranks are being started: {budget} before a person must look{why}"),
+        GroupPhase::Stopping => writeln!(text, "all ranks are being stopped{why}"),
+        GroupPhase::Pausing => writeln!(text, "{budget} follows after a pause{why}"),
+        GroupPhase::Degraded => writeln!(text, "degraded: nothing is started any more{why}"),
+    };
+    if group.phase == GroupPhase::Degraded {
+        if group.reboot.is_empty() {
+            let _ = writeln!(text, "mend the cause (`macluster logs --all`), then `macluster restart`");
+        } else {
+            let order: Vec<String> = group
+                .reboot
+                .iter()
+                .map(|r| match r.filevault {
+                    Some(true) => format!("{} (FileVault: somebody must unlock it there)", inventory.label(&r.node)),
+                    _ => inventory.label(&r.node),
+                })
+                .collect();
+            let _ = writeln!(
+                text,
+                "engines that had to be killed may have kept RDMA resources: restart these nodes, in this order: {}",
+                order.join(", ")
+            );
+        }
+    }
+    for restart in group.restarts.iter().rev().take(3) {
+        let node = restart.node.as_ref().map(|n| format!("{}: ", inventory.label(n))).unwrap_or_default();
+        let at = restart.at.strftime("%Y-%m-%d %H:%M:%S UTC");
+        let _ = writeln!(text, "epoch {} ended at {at}: {node}{}", restart.epoch, printable(&restart.why));
+    }
+    text
 }
 
 fn uptime(node: &NodeStatus, status: &Status) -> Option<String> {

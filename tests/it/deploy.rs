@@ -2,7 +2,7 @@
 //!
 //! Every deploy takes the better part of a minute on two cores, so one rack lives through many days here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -108,6 +108,8 @@ fn with_api(inventory: &Path, port: u16) -> (PathBuf, u16) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     let bench = Bench::of(3).await;
+    let names = ["studio-1", "studio-2", "studio-3"];
+    let before: Vec<_> = names.map(|n| (n.to_owned(), tree(&bench.on(n, "")))).into();
     bench.status(10).await;
     bench.run(&["logs", "studio-1"]).await.expect(10);
 
@@ -181,6 +183,22 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     }
     ask(api, "Hello").await;
 
+    // A deploy of the same again, the step back, and forward: each serves.
+    let first = bench.run(&["releases", "-o", "json"]).await.expect(0).json();
+    let launch = |r: &Value, which: &str| r["nodes"][2][which]["launch"].as_str().unwrap_or_default().to_owned();
+    bench.deploy().await.expect(0);
+    let second = bench.run(&["releases", "-o", "json"]).await.expect(0).json();
+    assert_eq!(launch(&second, "previous"), launch(&first, "current"), "what was there is kept");
+    bench.run(&["rollback"]).await.expect(2);
+    let ran = bench.run(&["rollback", "--yes"]).await.expect(0);
+    assert!(ran.stdout.contains("is served by 3 ranks"), "{}", ran.stdout);
+    let back = bench.run(&["releases", "-o", "json"]).await.expect(0).json();
+    assert_eq!(launch(&back, "current"), launch(&first, "current"));
+    assert_eq!(launch(&back, "previous"), launch(&second, "current"));
+    bench.status(0).await;
+    bench.run(&["restart"]).await.expect(0);
+    ask(api, "Hello").await;
+
     // Stopping ends all, twice is fine, and the releases stay.
     bench.run(&["stop"]).await.expect(0);
     assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
@@ -188,7 +206,48 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert_eq!(ran.stdout.matches("nothing ran").count(), 3, "{}", ran.stdout);
     let nodes = bench.status(6).await;
     assert!(nodes.iter().all(|n| n["state"] == "down" && n["release"].is_string()), "{nodes:?}");
+
+    // Away with it: every file is as it was before the first deploy.
+    bench.run(&["start"]).await.expect(0);
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
+    assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
+    for (node, before) in before {
+        let after = tree(&bench.on(&node, ""));
+        assert_eq!(changes(&before, &after), Vec::<String>::new(), "{node}");
+    }
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
+    bench.status(10).await;
     bench.done().await;
+}
+
+/// Every path below a folder with its kind, mode and content.
+fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut all = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("readable").flatten() {
+            let path = entry.path();
+            let meta = path.symlink_metadata().expect("metadata");
+            let content = if meta.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else if meta.is_symlink() {
+                std::fs::read_link(&path).expect("a link").to_string_lossy().into_owned().into_bytes()
+            } else {
+                std::fs::read(&path).unwrap_or_default()
+            };
+            all.insert(path.strip_prefix(root).expect("below").to_owned(), (meta.permissions().mode(), content));
+        }
+    }
+    all
+}
+
+fn changes(before: &BTreeMap<PathBuf, (u32, Vec<u8>)>, after: &BTreeMap<PathBuf, (u32, Vec<u8>)>) -> Vec<String> {
+    let gone = before.keys().filter(|p| !after.contains_key(*p)).map(|p| format!("gone: {}", p.display()));
+    let new = after.keys().filter(|p| !before.contains_key(*p)).map(|p| format!("new: {}", p.display()));
+    let other = before.iter().filter(|(p, was)| after.get(*p).is_some_and(|is| is != *was));
+    gone.chain(new).chain(other.map(|(p, _)| format!("other: {}", p.display()))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

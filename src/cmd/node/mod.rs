@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::agent::{Layout, activate, model, python, report};
+use crate::agent::{Layout, activate, model, python, releases, report};
+use crate::agent::ledger::Ledger;
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
@@ -64,6 +65,15 @@ enum Step {
     /// Report what the agent says, and whether it lives
     #[command(hide = true)]
     Status(Place),
+    /// List the releases here
+    #[command(hide = true)]
+    Releases(Place),
+    /// Forget the starts that failed
+    #[command(hide = true)]
+    Forgive(Place),
+    /// Exchange the configuration with the one before it
+    #[command(hide = true)]
+    Swap(Place),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -124,6 +134,16 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         }
         Step::Python { root, path } => json(&python::find(&root, &path).map_err(failed)?),
         Step::Model { dir } => json(&model::look(&dir).map_err(failed)?),
+        Step::Releases(place) => json(&releases::look(&place.layout()).map_err(failed)?),
+        Step::Forgive(place) => {
+            let mut ledger = Ledger::open(place.layout().ledger_file());
+            ledger.keep(0, ledger.epoch());
+            json(&serde_json::json!({"schema_version": 1, "debits": ledger.debits()}))
+        }
+        Step::Swap(place) => {
+            releases::swap(&place.layout()).map_err(failed)?;
+            json(&serde_json::json!({"schema_version": 1}))
+        }
         Step::Status(place) => json(&report::report(&place.layout()).map_err(failed)?),
     };
     app.printer.out(&answer);

@@ -1,0 +1,208 @@
+//! What is done with a deployed runtime: start, stop, step back, tidy up, remove. Each of it on all nodes at once, and
+//! each can be done again.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::proof::{self, Answer};
+use super::runtime::{RuntimeNode, StepError};
+use super::service;
+use crate::agent::releases::{Configured, Releases};
+use crate::agent::status::{State, Status};
+use crate::event::{Event, Events};
+use crate::mesh::ranks;
+use crate::model::{Inventory, NodeName};
+use crate::playbook::Playbook;
+use crate::remote::Fleet;
+
+/// From the agents' start to all ranks serving: arming and loading a large model.
+pub const READY_LIMIT: Duration = Duration::from_secs(1800);
+/// Releases that stay after a deploy: the active one, and one to go back to.
+pub const KEEP: usize = 2;
+/// For the first answer after a start, which also warms the GPUs up.
+const ANSWER_LIMIT: Duration = Duration::from_secs(300);
+
+/// All nodes that were reached, for operations on the runtime.
+pub struct Ops<'a> {
+    /// The rack.
+    pub inventory: &'a Inventory,
+    /// Nodes with a connection.
+    pub nodes: Vec<RuntimeNode>,
+    events: Events,
+}
+
+/// What came out, node by node.
+pub type Results<T> = Vec<(NodeName, Result<T, String>)>;
+
+impl<'a> Ops<'a> {
+    /// Of these connections.
+    pub fn new(inventory: &'a Inventory, fleet: &Fleet, book: &Arc<Playbook>, events: &Events) -> Self {
+        let remotes = inventory.nodes.iter().filter_map(|n| fleet.remote(&n.name));
+        let nodes = remotes.map(|remote| RuntimeNode::new(inventory, book, remote, events)).collect();
+        Ops { inventory, nodes, events: Arc::clone(events) }
+    }
+
+    /// Does something on every node at once.
+    pub async fn each<'n, T, F>(&'n self, what: &str, work: impl Fn(&'n RuntimeNode) -> F) -> Results<T>
+    where
+        F: Future<Output = Result<T, String>>,
+    {
+        futures::future::join_all(self.nodes.iter().map(|node| {
+            let work = work(node);
+            async move {
+                let (name, what) = (node.name.clone(), what.to_owned());
+                self.events.emit(Event::TaskStarted { node: Some(name.clone()), what: what.clone() });
+                let result = work.await;
+                let error = result.as_ref().err().cloned();
+                self.events.emit(Event::TaskDone { node: Some(name.clone()), what, error });
+                (name, result)
+            }
+        }))
+        .await
+    }
+
+    /// Starts the agents; those that run stay as they are.
+    pub async fn start(&self) -> Results<()> {
+        self.each("starting the agent", |node| async move { service::start(node).await }).await
+    }
+
+    /// Stops agents and engines.
+    pub async fn stop(&self) -> Results<service::Stopped> {
+        self.each("stopping", |node| async move { service::stop(node).await }).await
+    }
+
+    /// Forgets the starts that failed, so that the agents try again; only while they are stopped.
+    pub async fn forgive(&self) -> Results<()> {
+        self.each("clearing the count of failed starts", |node| async move {
+            node.step("forgive").ok().await.map(drop).map_err(|e| e.to_string())
+        })
+        .await
+    }
+
+    /// Waits until every rank of this launch serves.
+    pub async fn ready(&self, launch: &str) -> Results<Status> {
+        self.each("starting the engine", |node| async move {
+            let name = node.name.clone();
+            let tell = |state: State| {
+                let text = format!("engine {}", state.as_str());
+                self.events.emit(Event::Note { node: Some(name.clone()), text });
+            };
+            service::wait_for(node, launch, &[State::Ready], READY_LIMIT, &tell).await.map_err(|t| t.message)
+        })
+        .await
+    }
+
+    /// What is installed where.
+    pub async fn releases(&self) -> Results<Releases> {
+        self.each("listing releases", |node| async move { releases(node).await }).await
+    }
+
+    /// The node that serves the API.
+    pub fn first(&self) -> Option<&RuntimeNode> {
+        let order = ranks::order(self.inventory);
+        order.first().and_then(|n| self.nodes.iter().find(|r| r.name == n.name))
+    }
+
+    /// Asks for an answer.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn prove(&self) -> Result<Answer, String> {
+        let first = self.first().ok_or("rank 0's node was not reached")?;
+        let api: SocketAddr = self.inventory.runtime.api;
+        proof::ask(first, api, proof::question(false), ANSWER_LIMIT).await.map(|(answer, _)| answer)
+    }
+}
+
+/// What is installed on a node; nothing when there is no active release.
+///
+/// # Errors
+/// In words.
+pub async fn releases(node: &RuntimeNode) -> Result<Releases, String> {
+    let output = node.step("list-releases").answer().await.map_err(|e| e.to_string())?;
+    match output.exit {
+        Some(0) => serde_json::from_slice(&output.stdout).map_err(|e| format!("its list of releases cannot be read: {e}")),
+        Some(127) => Ok(Releases::default()),
+        _ => Err(format!("its releases cannot be listed: {}", output.describe())),
+    }
+}
+
+/// Removes all releases but the active one, the one before it, and the newest others up to `keep`. Gives their ids.
+///
+/// # Errors
+/// In words.
+pub async fn prune(node: &RuntimeNode, keep: usize) -> Result<Vec<String>, String> {
+    let there = releases(node).await?;
+    let used = [there.active.clone(), there.current.map(|c| c.release), there.previous.map(|c| c.release)];
+    let (used, free): (Vec<_>, Vec<_>) = there.releases.iter().partition(|r| used.iter().flatten().any(|u| *u == r.id));
+    let mut removed = Vec::new();
+    for release in free.into_iter().skip(keep.saturating_sub(used.len())) {
+        node.step("remove-release").release(&release.id).ok().await.map_err(|e| e.to_string())?;
+        removed.push(release.id.clone());
+    }
+    Ok(removed)
+}
+
+/// Where a rollback would lead: the same on every node, or it is refused.
+///
+/// # Errors
+/// Per node, why it cannot go there.
+pub fn rollback_target(found: &Results<Releases>) -> Result<Configured, Vec<(NodeName, String)>> {
+    let mut problems = Vec::new();
+    let mut target: Option<&Configured> = None;
+    for (node, releases) in found {
+        let mut problem = |text: String| problems.push((node.clone(), text));
+        match releases {
+            Err(why) => problem(why.clone()),
+            Ok(there) => match &there.previous {
+                None => problem("has no configuration before the one in place".to_owned()),
+                Some(previous) if !there.releases.iter().any(|r| r.id == previous.release && r.installed_at.is_some()) => {
+                    problem(format!("does not have release {} any more", previous.release));
+                }
+                Some(previous) => match target {
+                    None => target = Some(previous),
+                    Some(other) if (&other.release, &other.launch) != (&previous.release, &previous.launch) => {
+                        problem(format!("would go back to another launch (release {})", previous.release));
+                    }
+                    Some(_) => {}
+                },
+            },
+        }
+    }
+    match target {
+        Some(target) if problems.is_empty() => Ok(target.clone()),
+        _ => Err(problems),
+    }
+}
+
+/// Exchanges configuration and release on one node with those before.
+///
+/// # Errors
+/// In words.
+pub async fn exchange(node: &RuntimeNode, program: &str, to: &str) -> Result<(), String> {
+    node.step("swap-configuration").release(program).ok().await.map_err(|e| e.words())?;
+    node.step("activate").release(to).ok().await.map(drop).map_err(|e| e.words())
+}
+
+/// Removes what deploy has brought. What is not empty stays: models, and what belongs to the link networks.
+///
+/// # Errors
+/// In words.
+pub async fn remove(node: &RuntimeNode, models: bool) -> Result<(), String> {
+    let words = |e: StepError| e.to_string();
+    service::stop(node).await?;
+    node.step("remove-runtime").ok().await.map_err(words)?;
+    if models {
+        node.step("remove-models").ok().await.map_err(words)?;
+    }
+    let base = node.layout.base();
+    let opt = base.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default();
+    let folders = [format!("{base}/var/log"), format!("{base}/var"), base, opt];
+    for folder in folders.into_iter().filter(|f| !f.is_empty()) {
+        // Whether it is empty is for the node to say: only an empty folder can be removed so.
+        node.step("remove-folder").with("folder", folder).answer().await.map_err(words)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! The proof that a service serves: an answer, asked for as a client would, through SSH to rank 0's loopback.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::runtime::RuntimeNode;
+use crate::model::command::printable;
+use crate::remote::http;
+
+/// Tokens of the answer: few, but more than the first.
+pub const TOKENS: u32 = 16;
+/// What is asked.
+const QUESTION: &str = "Count from one to ten in words.";
+
+/// An answer and what it took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Answer {
+    /// Tokens generated.
+    pub tokens: u64,
+    /// From the request to the first text, when it was streamed.
+    pub first: Option<Duration>,
+    /// From the request to the end.
+    pub whole: Duration,
+}
+
+impl Answer {
+    /// Tokens per second over the whole answer.
+    pub fn rate(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "a few tokens")]
+        let tokens = self.tokens as f64;
+        tokens / self.whole.as_secs_f64().max(1e-6)
+    }
+}
+
+/// Asks a chat question of so many tokens; a streamed answer is read piece by piece.
+///
+/// # Errors
+/// Why there is no answer, or none with a token.
+pub async fn ask(node: &RuntimeNode, api: SocketAddr, body: Value, limit: Duration) -> Result<(Answer, String), String> {
+    tokio::time::timeout(limit, exchange(node, api, body))
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
+}
+
+/// The body of the standard question.
+pub fn question(stream: bool) -> Value {
+    chat(QUESTION, TOKENS, stream)
+}
+
+/// The body of a question.
+pub fn chat(text: &str, tokens: u32, stream: bool) -> Value {
+    let mut body = json!({
+        "messages": [{"role": "user", "content": text}], "max_tokens": tokens, "temperature": 0.0,
+    });
+    if stream && let Some(body) = body.as_object_mut() {
+        body.insert("stream".to_owned(), json!(true));
+        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    }
+    body
+}
+
+async fn exchange(node: &RuntimeNode, api: SocketAddr, body: Value) -> Result<(Answer, String), String> {
+    let started = Instant::now();
+    let stream = node
+        .remote
+        .open_tcp(&api.ip().to_string(), api.port())
+        .await
+        .map_err(|e| format!("{api} on this node cannot be reached through SSH: {e}"))?;
+    let streamed = body.get("stream").is_some();
+    let mut first = None;
+    let mut seen = |data: &[u8]| {
+        // The first event only opens the message; text comes with the second.
+        if first.is_none() && String::from_utf8_lossy(data).contains("\"content\"") {
+            first = Some(started.elapsed());
+        }
+    };
+    let (status, bytes) = http::post(stream, &api.to_string(), "/v1/chat/completions", &body, &mut seen).await?;
+    let whole = started.elapsed();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let shown = || printable(&text.chars().take(300).collect::<String>());
+    if status != 200 {
+        return Err(format!("the model answered with HTTP {status}: {}", shown()));
+    }
+    let (tokens, said) = if streamed { streamed_answer(&text)? } else { whole_answer(&text) };
+    if tokens == 0 {
+        return Err(format!("the model answered without a token: {}", shown()));
+    }
+    Ok((Answer { tokens, first: first.filter(|_| streamed), whole }, said))
+}
+
+fn tokens(object: &Value) -> Option<u64> {
+    object.pointer("/usage/completion_tokens").and_then(Value::as_u64)
+}
+
+fn whole_answer(text: &str) -> (u64, String) {
+    let object: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+    let said = object.pointer("/choices/0/message/content").and_then(Value::as_str).unwrap_or_default();
+    (tokens(&object).unwrap_or(0), said.to_owned())
+}
+
+/// Server-sent events: `data: {…}` each, the last one `data: [DONE]`.
+fn streamed_answer(text: &str) -> Result<(u64, String), String> {
+    let (mut count, mut said, mut done) = (0, String::new(), false);
+    for data in text.lines().filter_map(|l| l.strip_prefix("data: ")) {
+        if data == "[DONE]" {
+            done = true;
+            break;
+        }
+        let object: Value = serde_json::from_str(data).map_err(|e| format!("an event of the stream is no JSON: {e}"))?;
+        if let Some(error) = object.get("error") {
+            return Err(format!("the stream ended with an error: {}", printable(&error.to_string())));
+        }
+        count = tokens(&object).unwrap_or(count);
+        said.push_str(object.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default());
+    }
+    if done { Ok((count, said)) } else { Err("the stream broke off before its end".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_read_to_its_end_or_is_an_error() {
+        let piece = r#"data: {"choices":[{"delta":{"content":"one"}}]}"#;
+        let usage = r#"data: {"choices":[],"usage":{"completion_tokens":3}}"#;
+        let text = format!("{piece}\n\n{piece}\n\n{usage}\n\ndata: [DONE]\n\n");
+        assert_eq!(streamed_answer(&text), Ok((3, "oneone".to_owned())));
+        assert!(streamed_answer(piece).expect_err("cut off").contains("broke off"));
+        let error = r#"data: {"error":{"message":"the engine is stopping"}}"#;
+        assert!(streamed_answer(error).expect_err("an error").contains("the engine is stopping"));
+    }
+}
