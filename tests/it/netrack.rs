@@ -11,6 +11,7 @@ mod furnish;
 mod launch;
 mod namespace;
 mod rack;
+mod serve;
 mod witness;
 
 use std::io::Write;

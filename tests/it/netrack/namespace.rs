@@ -52,7 +52,7 @@ impl Namespace {
 
     /// Starts a node in it: the process that is given keeps the node's first one, and ends with the calling thread.
     /// Both write into `log`.
-    pub fn boot(&self, node: &Node, rack: &Path, log: File) -> Child {
+    pub fn boot(&self, node: &Node, rack: &Path, python: Option<&Path>, log: File) -> Child {
         Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "nsenter"])
             .arg(format!("--net={}", self.path()))
@@ -60,6 +60,7 @@ impl Namespace {
             .args(["--kill-child=KILL", "/bin/sh", "-euc", MOUNTS, "boot"])
             .args([&node.root, rack])
             .arg(binary())
+            .args(python)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .stdin(Stdio::null())
@@ -70,11 +71,12 @@ impl Namespace {
     }
 }
 
-/// What the node's first process does before it is launchd. Arguments: the node's files, the rack's folder, the binary.
+/// What the node's first process does before it is launchd. Arguments: the node's files, the rack's folder, the binary,
+/// and the folder of a Python, if nodes have one.
 /// `/` becomes the node's own tree; of the host only libraries and, read only and out of the way, its tools are there.
 const MOUNTS: &str = r#"
 echo boot
-root=$1 rack=$2 binary=$3
+root=$1 rack=$2 binary=$3 python=${4-}
 mount --bind "$root" "$root"
 cd "$root"
 mkdir -p .macsim/rack .macsim/host proc dev run/sshd usr/lib
@@ -98,6 +100,11 @@ for libraries in usr/lib usr/lib64 lib lib64; do
     mount -o remount,bind,ro "$libraries"
   fi
 done
+if [ -n "$python" ]; then
+  mkdir -p ".$python"
+  mount --bind "$python" ".$python"
+  mount -o remount,bind,ro ".$python"
+fi
 mount --bind / .macsim/host
 mount -o remount,bind,ro .macsim/host
 mount --bind "$rack" .macsim/rack

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use macluster::sim::state::{Kind, NodeState, RackState};
 use macluster::sim::store::{Node, read_json};
-use macluster::sim::{LaidOut, Rack};
+use macluster::sim::{Builder, LaidOut, Rack};
 
 use super::furnish::{PROGRAM, furnish, write_inventory};
 use super::namespace::Namespace;
 use super::witness::until;
-use crate::support::{Ran, binary};
+use crate::support::{Ran, binary, runtime};
 
 /// The operator's address in the management network, which is also the nodes' router.
 const OPERATOR: &str = "192.168.40.1/24";
@@ -32,6 +32,8 @@ pub struct NetRack {
     pub dir: PathBuf,
     nodes: Vec<NetNode>,
     operator: Namespace,
+    /// Folder of a Python that the nodes have.
+    python: Option<PathBuf>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -46,14 +48,39 @@ struct NetNode {
 impl NetRack {
     /// So many stock Mac Studios, fully cabled; `spoil` changes their states before they boot.
     pub fn start(count: usize, spoil: impl Fn(&mut NodeState)) -> NetRack {
-        let laid: LaidOut = Rack::builder().nodes(count).programs(PROGRAM).lay_out().expect("a folder");
+        Self::raise(Rack::builder().nodes(count), spoil, None)
+    }
+
+    /// The same, with Python (the nodes see its folder, read only, at its own path) and a model, for real engines.
+    pub fn with_runtime(count: usize) -> NetRack {
+        let python = runtime::interpreter();
+        let prefix = python.ancestors().nth(2).expect("PREFIX/bin/python").to_owned();
+        let builder = Rack::builder().nodes(count).python(python.clone()).model(runtime::smollm2().to_owned());
+        let rack = Self::raise(builder, |_| (), Some(prefix));
+        let inventory = rack.dir.join("macluster.yaml");
+        let mut text = fs::read_to_string(&inventory).expect("an inventory");
+        let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+        let _ = writeln!(
+            text,
+            "runtime:\n  model: /opt/macluster/models/{}\n  python: /opt/python/bin/{}\n  backend: ring\n  over: links",
+            name(runtime::smollm2()),
+            name(&python)
+        );
+        fs::write(&inventory, text).expect("written");
+        rack
+    }
+
+    fn raise(builder: Builder, spoil: impl Fn(&mut NodeState), python: Option<PathBuf>) -> NetRack {
+        let laid: LaidOut = builder.programs(PROGRAM).lay_out().expect("a folder");
+        let count = laid.nodes.len();
         let mut nodes = Vec::new();
         for (node, _) in &laid.nodes {
             node.update(&spoil).expect("a state");
             furnish(node, &laid.client);
             nodes.push(NetNode { node: node.clone(), network: Namespace::new(), keeper: None });
         }
-        let mut rack = NetRack { dir: laid.dir.clone(), nodes, operator: Namespace::new(), _folder: laid.temporary };
+        let operator = Namespace::new();
+        let mut rack = NetRack { dir: laid.dir.clone(), nodes, operator, python, _folder: laid.temporary };
         rack.lay_cables();
         write_inventory(&rack.dir, &laid.nodes);
         for number in 1..=count {
@@ -111,10 +138,11 @@ impl NetRack {
     fn boot(&mut self, number: usize) {
         let up = self.state_file(number, "up");
         let _ = fs::remove_file(&up);
+        let python = self.python.clone();
         let NetNode { node, network, keeper } = &mut self.nodes[number - 1];
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.join(format!("{}.log", node.name)));
         let log = log.expect("a log");
-        let child = network.boot(node, &self.dir, log);
+        let child = network.boot(node, &self.dir, python.as_deref(), log);
         *keeper = Some(child);
     }
 
@@ -198,6 +226,13 @@ impl NetRack {
     /// What the last `macluster` of [`NetRack::held`] said.
     pub fn said(&self) -> String {
         fs::read_to_string(self.dir.join("held.out")).unwrap_or_default()
+    }
+
+    /// Runs one of the host's programs as a stranger at the operator's switch would.
+    pub fn as_stranger(&self, program: &str, args: &[&str]) -> Ran {
+        let mut command = self.operator.command(program);
+        command.args(args);
+        ran(command)
     }
 
     /// Plugs a node's management cable in or out, at the switch.
