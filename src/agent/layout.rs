@@ -103,6 +103,11 @@ impl Layout {
         self.below("var/run/ledger.json")
     }
 
+    /// Held while a desk works on the runtime.
+    pub fn operation_lock_file(&self) -> String {
+        self.below("var/run/operation.lock")
+    }
+
     /// Held by the engine's process as long as it lives, whatever becomes of its agent.
     pub fn engine_lock_file(&self) -> String {
         self.below("var/run/engine.lock")

@@ -139,6 +139,7 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         launch: launch_id()?,
         start_timeout: 0.0,
         deployed: None,
+        holds: Vec::new(),
         reached: 0,
         retired: false,
         switched: Vec::new(),

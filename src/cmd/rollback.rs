@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::service::{ask_yes, good, need_all};
+use super::service::{ask_yes, good, lock, need_all};
 use crate::agent::releases::Configured;
 use crate::app::App;
 use crate::event::Event;
@@ -37,6 +37,7 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
     let ops = Ops::new(inventory, fleet, &book, &app.events);
+    let _held = lock(&ops).await?;
     let found = ops.releases().await;
     let target = ops::rollback_target(&found).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|(n, why)| format!("{} {why}", inventory.label(n))).collect();

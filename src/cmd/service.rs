@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory};
+use crate::phase::hold::Hold;
 use crate::phase::ops::{Ops, Results};
 use crate::phase::runtime::PLAYBOOK;
 use crate::remote::Fleet;
@@ -43,6 +44,7 @@ async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> 
     let phase = |title: &str| {
         app.events.emit(Event::PhaseStarted { id: "service", title: title.to_owned() });
     };
+    let _held = lock(&ops).await?;
     phase("Look at what is deployed");
     let found = good(ops.releases().await, inventory)?;
     let launches: Vec<_> = found.iter().filter_map(|r| r.current.as_ref()).collect();
@@ -82,6 +84,18 @@ pub(super) fn need_all(inventory: &Inventory, fleet: &Fleet) -> Result<(), Failu
     let message = format!("nothing was changed: every node is needed, and not all were reached\n{}", lines.join("\n"));
     let failure = Failure::new(fleet.exit(), message);
     Err(missing.iter().filter_map(|(_, e)| e.hint.clone()).fold(failure, Failure::hint))
+}
+
+/// Takes the nodes' locks.
+///
+/// # Errors
+/// Who has one.
+pub(super) async fn lock(ops: &Ops<'_>) -> Result<Vec<Hold>, Failure> {
+    ops.hold().await.map_err(|bad| {
+        let lines: Vec<String> = bad.iter().map(|(n, why)| format!("{}: {why}", ops.inventory.label(n))).collect();
+        Failure::new(Exit::SomeNodesFailed, lines.join("\n"))
+            .hint("nothing was changed; try again when the other operation has ended")
+    })
 }
 
 /// The results, if all are good.

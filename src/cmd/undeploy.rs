@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::service::ask_yes;
+use super::service::{ask_yes, lock};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Outcome};
@@ -33,6 +33,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     }
     let fleet = app.fleet(&inventory, Access::Write).await?;
     let rack = Ops::new(&inventory, &fleet, &book, &app.events);
+    let _held = lock(&rack).await?;
     app.events.emit(Event::PhaseStarted { id: "undeploy", title: "Remove the runtime".to_owned() });
     let results = rack.each("removing", |n| async move { ops::remove(n, opts.models).await }).await;
     let failed = results.iter().any(|(_, r)| r.is_err());

@@ -1,6 +1,7 @@
 //! The steps of apply and deploy, one file each.
 pub mod bundle;
 pub mod deploy;
+pub mod hold;
 pub mod inspect;
 pub mod network;
 pub mod ops;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hold::{self, Hold};
 use super::proof::{self, Answer};
 use super::runtime::{RuntimeNode, StepError};
 use super::service;
@@ -61,6 +62,24 @@ impl<'a> Ops<'a> {
             }
         }))
         .await
+    }
+
+    /// Takes the lock of every node that has a release; held until dropped.
+    ///
+    /// # Errors
+    /// Per node, who has it.
+    pub async fn hold(&self) -> Result<Vec<Hold>, Vec<(NodeName, String)>> {
+        let who = hold::desk();
+        let work = self.nodes.iter().map(|n| async { (n.name.clone(), hold::take(n, "hold", None, &who).await) });
+        let (mut held, mut bad) = (Vec::new(), Vec::new());
+        for (name, answer) in futures::future::join_all(work).await {
+            match answer {
+                Ok(hold::Answer::Held(hold)) => held.push(hold),
+                Ok(hold::Answer::NoProgram) => {}
+                Err(why) => bad.push((name, why)),
+            }
+        }
+        if bad.is_empty() { Ok(held) } else { Err(bad) }
     }
 
     /// Starts the agents; those that run stay as they are.

@@ -51,7 +51,7 @@ const LINK: &[&str] =
 /// The runtime on a node: where things lie, whose they are, and what a step is about.
 const RUNTIME: &[&str] = &[
     "node", "root", "install", "base", "staging", "release", "current", "id", "uid", "gid", "python", "model", "plist",
-    "label", "file", "folder", "pid", "lines",
+    "label", "file", "folder", "who", "pid", "lines",
 ];
 /// Where the link networks' own files lie, and what a step is about.
 const NETWORK: &[&str] =

@@ -6,7 +6,9 @@
 mod again;
 mod apply;
 mod boots;
+mod clock;
 mod cut_off;
+mod faults;
 mod furnish;
 mod launch;
 mod namespace;

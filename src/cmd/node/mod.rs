@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::agent::{Layout, activate, model, python, releases, report};
+use crate::agent::{Layout, activate, hold, model, python, releases, report};
 use crate::agent::ledger::Ledger;
 use crate::app::App;
 use crate::event::Event;
@@ -68,6 +68,15 @@ enum Step {
     /// List the releases here
     #[command(hide = true)]
     Releases(Place),
+    /// Hold the lock of operations while somebody listens
+    #[command(hide = true)]
+    Hold {
+        #[command(flatten)]
+        place: Place,
+        /// Shown to whoever comes second
+        #[arg(long)]
+        who: String,
+    },
     /// Forget the starts that failed
     #[command(hide = true)]
     Forgive(Place),
@@ -135,6 +144,10 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         Step::Python { root, path } => json(&python::find(&root, &path).map_err(failed)?),
         Step::Model { dir } => json(&model::look(&dir).map_err(failed)?),
         Step::Releases(place) => json(&releases::look(&place.layout()).map_err(failed)?),
+        Step::Hold { place, who } => {
+            hold::hold(&place.layout(), &who).map_err(failed)?;
+            return Ok(Exit::Ok);
+        }
         Step::Forgive(place) => {
             let mut ledger = Ledger::open(place.layout().ledger_file());
             ledger.keep(0, ledger.epoch());

@@ -13,6 +13,7 @@ use crate::mesh::ranks::RankPlan;
 use crate::model::command::printable;
 use crate::model::{Inventory, NodeName, Snapshot};
 use crate::phase::bundle::{Built, Platform};
+use crate::phase::hold::Hold;
 use crate::phase::runtime::RuntimeNode;
 use crate::playbook::{Playbooks, Scripts};
 
@@ -74,6 +75,8 @@ pub struct Deploy {
     pub launch: String,
     /// Seconds from go to ready.
     pub start_timeout: f64,
+    /// The nodes' locks, held until the end.
+    pub holds: Vec<Hold>,
     /// What came out.
     pub deployed: Option<Deployed>,
     /// Phases begun so far, for the way back.

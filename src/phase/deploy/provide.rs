@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::Stdin;
 use crate::model::command::TarEntry;
+use crate::phase::hold;
 use crate::phase::bundle::{self, Built, Manifest, Platform};
 use crate::phase::runtime::StepError;
 use crate::phase::service;
@@ -65,7 +66,12 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
         (None, None) => std::env::current_exe()
             .map_err(|e| PhaseFailure::new(Exit::Unexpected, format!("cannot find this program's own file: {e}")))?,
     };
+    // Where a release is there already, nothing is sent before the lock is ours.
+    lock(deploy, "hold", None).await?;
     let answers = prove(deploy, &program).await?;
+    if deploy.holds.is_empty() {
+        lock(deploy, "hold-with", Some(PROBE)).await?;
+    }
     let platform = agree(deploy, &answers)?;
     deploy.platform = Some(platform);
     for (target, answer) in deploy.targets.iter_mut().zip(&answers) {
@@ -91,6 +97,27 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
     for (target, report) in deploy.targets.iter_mut().zip(previous) {
         target.previous = report;
     }
+    Ok(())
+}
+
+/// Takes the lock of every node, or none.
+async fn lock(deploy: &mut Deploy, step: &'static str, release: Option<&str>) -> Result<(), PhaseFailure> {
+    let who = hold::desk();
+    let answers = deploy
+        .each("taking the lock", |t| {
+            let who = who.clone();
+            async move { hold::take(&t.node, step, release, &who).await }
+        })
+        .await
+        .map_err(|f| f.hint("nothing was changed; try again when the other operation has ended"))?;
+    let all = answers.len();
+    let held = answers.into_iter().filter_map(|a| match a {
+        hold::Answer::Held(hold) => Some(hold),
+        hold::Answer::NoProgram => None,
+    });
+    let held: Vec<_> = held.collect();
+    // Some nodes without a release: all are locked again with the program that is sent.
+    deploy.holds = if held.len() == all { held } else { Vec::new() };
     Ok(())
 }
 

@@ -263,6 +263,24 @@ impl NetRack {
         ran(command)
     }
 
+    /// A node's network, by which other processes of this machine open it.
+    pub fn network_path(&self, number: usize) -> String {
+        self.nodes[number - 1].network.path()
+    }
+
+    /// Runs a script of the host's shell among a node's files and processes.
+    pub fn inside(&self, number: usize, script: &str) {
+        let keeper = self.nodes[number - 1].keeper.as_ref().expect("booted").id();
+        // The keeper's child is the node's first process.
+        let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).expect("a process");
+        let first = children.split_whitespace().next().expect("a child");
+        let mut command = Command::new("nsenter");
+        command.args(["--target", first, "--mount", "--pid", "--root", "--wd", "--", "/.macsim/host/bin/sh", "-euc"]);
+        let path = "PATH=/.macsim/host/usr/bin:/.macsim/host/bin:/.macsim/host/usr/sbin:/.macsim/host/sbin";
+        command.arg(format!("{path}; export PATH; {script}"));
+        ran(command).expect(0);
+    }
+
     /// Numbers of the nodes.
     pub fn numbers(&self) -> std::ops::RangeInclusive<usize> {
         1..=self.nodes.len()

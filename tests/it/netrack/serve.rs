@@ -12,6 +12,9 @@ use crate::support::runtime;
 /// For a group to serve again, on two cores.
 const AGAIN: Duration = Duration::from_secs(180);
 
+/// Where rank 0 serves.
+const URL: &str = "http://127.0.0.1:8080/v1/chat/completions";
+
 /// A rack whose links are up and whose runtime is not there yet.
 pub fn rack(count: usize) -> NetRack {
     let rack = NetRack::with_runtime(count);
@@ -44,15 +47,40 @@ pub fn serving_after(rack: &NetRack, epoch: u64) -> Vec<Value> {
     }
 }
 
-/// One answer, asked for on rank 0's node.
-pub fn answer(rack: &NetRack, number: usize) -> Result<Value, String> {
+/// Asks on a node, from any thread.
+pub struct Asker(std::path::PathBuf);
+
+impl Asker {
+    /// On this node.
+    pub fn new(rack: &NetRack, number: usize) -> Self {
+        Asker(rack.network_path(number).into())
+    }
+
+    /// One answer.
+    pub fn ask(&self) -> Result<Value, String> {
+        let mut command = std::process::Command::new("nsenter");
+        command.arg(format!("--net={}", self.0.display())).arg("curl").stdin(std::process::Stdio::null());
+        said(super::rack::ran({
+            command.args(arguments());
+            command
+        }))
+    }
+}
+
+fn arguments() -> Vec<String> {
     let body = json!({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "temperature": 0});
-    let curl = ["-sS", "-m", "60", "-H", "content-type: application/json", "-d", &body.to_string()];
-    let mut args = curl.to_vec();
-    args.push("http://127.0.0.1:8080/v1/chat/completions");
-    let ran = rack.in_network(number, "curl", &args);
+    let words = ["-sS", "-m", "60", "-H", "content-type: application/json", "-d", &body.to_string(), URL];
+    words.map(str::to_owned).into()
+}
+
+fn said(ran: crate::support::Ran) -> Result<Value, String> {
     let value: Value = serde_json::from_str(&ran.stdout).map_err(|_| format!("{}{}", ran.stdout, ran.stderr))?;
     value["choices"][0]["message"]["content"].as_str().map(|_| value.clone()).ok_or_else(|| value.to_string())
+}
+
+/// One answer, asked for on rank 0's node.
+pub fn answer(rack: &NetRack, number: usize) -> Result<Value, String> {
+    Asker::new(rack, number).ask()
 }
 
 /// TCP ports that a node listens at, with their addresses.

@@ -1,0 +1,94 @@
+//! One operation on the runtime at a time, whoever's desk it comes from.
+//!
+//! On every node a process of ours holds a lock of the kernel for as long as its SSH channel is open: a desk that dies,
+//! however it dies, holds nothing any more a few seconds later, and no file says otherwise.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::runtime::RuntimeNode;
+use crate::model::command::printable;
+
+/// For the holder to say that it has the lock, or who has it: it waits a while itself, for a desk that was just left.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// Held until dropped.
+#[derive(Debug)]
+pub struct Hold(JoinHandle<()>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What a node says of its lock.
+#[derive(Debug)]
+pub enum Answer {
+    /// It is held for us.
+    Held(Hold),
+    /// There is no program that could hold it.
+    NoProgram,
+}
+
+/// Takes a node's lock with this step of the playbook. `who` is shown to whoever comes second.
+///
+/// # Errors
+/// Who has it, or why nobody can.
+pub async fn take(node: &RuntimeNode, step: &'static str, release: Option<&str>, who: &str) -> Result<Answer, String> {
+    let (said, answer) = oneshot::channel::<String>();
+    let said = Mutex::new(Some(said));
+    let mut begun = String::new();
+    let first_line = move |chunk: &[u8]| {
+        begun.push_str(&String::from_utf8_lossy(chunk));
+        if let Some((line, _)) = begun.split_once('\n')
+            && let Some(said) = said.lock().ok().and_then(|mut s| s.take())
+        {
+            let _ = said.send(line.to_owned());
+        }
+    };
+    let (node, release, who) = (node.clone(), release.map(str::to_owned), who.to_owned());
+    let (ended, end) = oneshot::channel();
+    let task = tokio::spawn(async move {
+        let mut call = node.step(step).with("who", who).on_output(Box::new(first_line));
+        if let Some(id) = release.as_deref() {
+            call = call.release(id);
+        }
+        let _ = ended.send(call.answer().await);
+    });
+    let hold = Hold(task);
+    let waited = tokio::time::timeout(LIMIT, async {
+        tokio::select! {
+            biased;
+            Ok(line) = answer => Ok(line),
+            output = end => Err(output),
+        }
+    });
+    match waited.await {
+        Ok(Ok(line)) => match line.split_once(' ') {
+            Some(("held", _)) => Ok(Answer::Held(hold)),
+            Some(("busy", who)) => Err(format!("another operation on the runtime is under way: {}", printable(who))),
+            _ => Err(format!("the lock's holder says something else: {}", printable(&line))),
+        },
+        // sudo ends with 1 where a shell would with 127.
+        Ok(Err(Ok(Ok(output))))
+            if matches!(output.exit, Some(126 | 127)) || output.err_text().contains("command not found") =>
+        {
+            Ok(Answer::NoProgram)
+        }
+        Ok(Err(Ok(Ok(output)))) => Err(format!("the lock cannot be held: {}", output.describe())),
+        Ok(Err(Ok(Err(e)))) => Err(format!("the lock cannot be held: {e}")),
+        Ok(Err(Err(_))) => Err("the lock cannot be held".to_owned()),
+        Err(_) => Err(format!("nothing was heard of the lock within {} s", LIMIT.as_secs())),
+    }
+}
+
+/// Names this desk: user, host, process.
+pub fn desk() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{user}@{host}, process {}, since {:.0}", std::process::id(), jiff::Timestamp::now())
+}
