@@ -20,4 +20,5 @@ pub mod phase;
 pub mod playbook;
 pub mod remote;
 pub mod sim;
+pub mod sizing;
 pub mod view;

@@ -51,10 +51,18 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let rack = Ops::new(&inventory, &fleet, &book, &app.events);
     let (text, failed) = if let Some(keep) = prune {
         let removed = rack.each("removing old releases", |n| async move { ops::prune(n, keep).await }).await;
-        (view::pruned(&removed, &inventory, opts.output), removed.iter().any(|(_, r)| r.is_err()))
+        let text = match opts.output {
+            Format::Human => view::pruned(&removed, &inventory),
+            Format::Json => view::pruned_json(&removed),
+        };
+        (text, removed.iter().any(|(_, r)| r.is_err()))
     } else {
         let found = rack.releases().await;
-        (view::releases(&found, &inventory, opts.output), found.iter().any(|(_, r)| r.is_err()))
+        let text = match opts.output {
+            Format::Human => view::releases(&found, &inventory),
+            Format::Json => view::releases_json(&found),
+        };
+        (text, found.iter().any(|(_, r)| r.is_err()))
     };
     app.printer.out(&text);
     let exit = fleet.exit();

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::ranks::trim;
 use crate::agent::releases::{Configured, Releases};
-use crate::cli::Format;
 use crate::model::command::printable;
 use crate::model::{Inventory, NodeName};
 use crate::phase::ops::Results;
@@ -51,11 +50,20 @@ fn lines<T>(results: &Results<T>, inventory: &Inventory, good: impl Fn(&T) -> St
     results.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// The same, for programs.
+pub fn pruned_json(results: &Results<Vec<String>>) -> String {
+    per_node(results, |ids| json!({"removed": ids}))
+}
+
+/// What is installed where, for programs.
+pub fn releases_json(found: &Results<Releases>) -> String {
+    per_node(found, |r| {
+        json!({"active": r.active, "current": r.current, "previous": r.previous, "releases": r.releases})
+    })
+}
+
 /// What was removed where.
-pub fn pruned(results: &Results<Vec<String>>, inventory: &Inventory, format: Format) -> String {
-    if format == Format::Json {
-        return per_node(results, |ids| json!({"removed": ids}));
-    }
+pub fn pruned(results: &Results<Vec<String>>, inventory: &Inventory) -> String {
     lines(results, inventory, |ids| match ids.as_slice() {
         [] => "nothing to remove".to_owned(),
         ids => format!("removed {}", ids.join(", ")),
@@ -74,12 +82,7 @@ fn per_node<T>(results: &Results<T>, good: impl Fn(&T) -> Value) -> String {
 }
 
 /// What is installed where.
-pub fn releases(found: &Results<Releases>, inventory: &Inventory, format: Format) -> String {
-    if format == Format::Json {
-        return per_node(found, |r| {
-            json!({"active": r.active, "current": r.current, "previous": r.previous, "releases": r.releases})
-        });
-    }
+pub fn releases(found: &Results<Releases>, inventory: &Inventory) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["NODE", "RELEASE", "SIZE", "INSTALLED", ""]);

@@ -37,6 +37,7 @@ mod redact;
 mod replace;
 mod scripts;
 mod sim;
+mod sizing;
 mod ssh;
 mod ssh_config;
 mod support;
