@@ -189,6 +189,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Bundle(opts) => cmd::bundle::run(opts, app).await,
         Command::Status(opts) => cmd::status::run(opts, app).await,
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
+        Command::Sizing(opts) => cmd::sizing::run(opts, app).await,
         Command::Start(opts) => cmd::service::run(opts, app, Way::Start).await,
         Command::Stop(opts) => cmd::stop::run(opts, app).await,
         Command::Restart(opts) => cmd::service::run(opts, app, Way::Restart).await,

@@ -77,6 +77,8 @@ pub enum Command {
     Checklist(cmd::checklist::Opts),
     /// Save the rack's facts and raw transcripts to a file
     Snapshot(cmd::snapshot::Opts),
+    /// Say what a model needs on each node, and on how many it runs
+    Sizing(cmd::sizing::Opts),
     /// Build the offline runtime bundle
     Bundle(cmd::bundle::Opts),
     /// Install and start the runtime on every node

@@ -17,8 +17,9 @@ use crate::model::NodeName;
 pub const BUDGET: u32 = 5;
 /// Engines that did not end by themselves, on one node, that RDMA bears (FAILURES F1).
 pub const DEBITS: u32 = 3;
-/// A service that held so long has proven itself: the count begins anew.
-pub const STABLE: Duration = Duration::from_secs(600);
+/// A start whose service held so long was no failure: the count begins anew. Short, because what follows each other on
+/// a bad day need not have one cause; what RDMA loses is counted apart and is not forgiven before the next boot.
+pub const PROVEN: Duration = Duration::from_secs(5);
 /// The pause before the second start; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -147,7 +148,7 @@ impl Lead {
                 }
             }
             Phase::Serving => {
-                if !self.broken(now, wall) && self.attempts > 0 && now >= self.since + STABLE {
+                if !self.broken(now, wall) && self.attempts > 0 && now >= self.since + PROVEN {
                     self.attempts = 0;
                 }
             }

@@ -20,6 +20,7 @@ pub mod releases;
 pub mod rollback;
 pub mod service;
 pub mod sim;
+pub mod sizing;
 pub mod snapshot;
 pub mod status;
 pub mod stop;

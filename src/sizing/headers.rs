@@ -95,13 +95,19 @@ impl Architecture {
     pub fn stored_as(&mut self, tensors: &Tensors) -> Told {
         let mut told = Told { bytes: tensors.values().map(|t| t.bytes).sum(), ..Told::default() };
         for module in &mut self.modules {
-            let Kind::Matrix { inp, .. } = module.kind else { continue };
             let of = |name: &str| tensors.get(&format!("{}.{name}", module.path));
-            let Some(weight) = of("weight") else {
+            // A vector that is no layer of its own stands under its bare name.
+            let Some(weight) = of("weight").or_else(|| tensors.get(&module.path)) else {
                 told.missing += 1;
                 continue;
             };
             told.found += 1;
+            match weight.dtype.as_str() {
+                "F32" => module.width = 4,
+                "F64" => module.width = 8,
+                _ => {}
+            }
+            let Kind::Matrix { inp, .. } = module.kind else { continue };
             let last = |t: &Tensor| t.shape.last().copied().unwrap_or(0);
             module.quant = of("scales").and_then(|scales| {
                 let groups = Some(last(scales)).filter(|g| *g > 0 && inp.is_multiple_of(*g))?;
@@ -110,6 +116,9 @@ impl Architecture {
                 let bias = if of("biases").is_some() { 2 } else { 0 };
                 Some(Quant { bits, group: inp / groups, per_group: scale + bias })
             });
+            if module.quant.is_some() {
+                module.width = 2;
+            }
         }
         told
     }

@@ -42,8 +42,10 @@ pub struct Module {
     pub kind: Kind,
     /// How it is shared.
     pub sharing: Sharing,
-    /// How it is stored; none for two bytes a number.
+    /// How it is packed; none for plain numbers.
     pub quant: Option<Quant>,
+    /// Bytes of a plain number.
+    pub width: u64,
 }
 
 /// The numbers of a part.
@@ -71,12 +73,14 @@ pub enum Kind {
     Vector {
         /// Length.
         len: u64,
-        /// Bytes of a number: 2, or 4 where mlx-lm keeps float32.
-        bytes: u64,
     },
 }
 
 impl Module {
+    fn new(path: impl Into<String>, kind: Kind, sharing: Sharing) -> Self {
+        Module { path: path.into(), kind, sharing, quant: None, width: 2 }
+    }
+
     /// A plain layer.
     pub fn linear(path: impl Into<String>, out: u64, inp: u64, bias: bool, sharing: Sharing) -> Self {
         Self::stack(path, 1, out, inp, bias, sharing)
@@ -84,21 +88,21 @@ impl Module {
 
     /// A stack of layers: experts, heads.
     pub fn stack(path: impl Into<String>, stack: u64, out: u64, inp: u64, bias: bool, sharing: Sharing) -> Self {
-        Module { path: path.into(), kind: Kind::Matrix { stack, out, inp, bias }, sharing, quant: None }
+        Self::new(path, Kind::Matrix { stack, out, inp, bias }, sharing)
     }
 
-    /// A vector of two-byte numbers.
+    /// A vector.
     pub fn vector(path: impl Into<String>, len: u64, sharing: Sharing) -> Self {
-        Module { path: path.into(), kind: Kind::Vector { len, bytes: 2 }, sharing, quant: None }
+        Self::new(path, Kind::Vector { len }, sharing)
     }
 
-    /// A vector that stays float32.
+    /// A vector that mlx-lm keeps in float32.
     pub fn wide(path: impl Into<String>, len: u64) -> Self {
-        Module { path: path.into(), kind: Kind::Vector { len, bytes: 4 }, sharing: Sharing::Whole, quant: None }
+        Module { width: 4, ..Self::new(path, Kind::Vector { len }, Sharing::Whole) }
     }
 
     /// A matrix that is never quantised.
     pub fn plain(path: impl Into<String>, out: u64, inp: u64) -> Self {
-        Module { path: path.into(), kind: Kind::Plain { out, inp }, sharing: Sharing::Whole, quant: None }
+        Self::new(path, Kind::Plain { out, inp }, Sharing::Whole)
     }
 }

@@ -99,15 +99,15 @@ fn share(module: &Module, n: u64) -> Result<Share, Why> {
     let dimension = |what, count| Why::Dimension { path: path(), what, count };
     let whole = |what, count: u64| if count.is_multiple_of(n) { Ok(count / n) } else { Err(dimension(what, count)) };
     match module.kind {
-        Kind::Vector { len, bytes } => {
+        Kind::Vector { len } => {
             let len = match module.sharing {
                 Sharing::Whole => len,
                 Sharing::Heads => len / n,
                 _ => whole("numbers", len)?,
             };
-            Ok(Share { parameters: len, bytes: len * bytes })
+            Ok(Share { parameters: len, bytes: len * module.width })
         }
-        Kind::Plain { out, inp } => Ok(Share { parameters: out * inp, bytes: out * inp * 2 }),
+        Kind::Plain { out, inp } => Ok(Share { parameters: out * inp, bytes: out * inp * module.width }),
         Kind::Matrix { stack, out, inp, bias } => {
             let mut bias = if bias { out } else { 0 };
             let (mut stack, mut out, mut inp) = (stack, out, inp);
@@ -137,9 +137,9 @@ fn share(module: &Module, n: u64) -> Result<Share, Why> {
             let numbers = stack * out * inp;
             let bytes = match module.quant {
                 Some(q) => numbers * q.bits / 8 + numbers / q.group * q.per_group,
-                None => numbers * 2,
+                None => numbers * module.width,
             };
-            Ok(Share { parameters: numbers + stack * bias, bytes: bytes + stack * bias * 2 })
+            Ok(Share { parameters: numbers + stack * bias, bytes: bytes + stack * bias * module.width })
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod ranks;
 mod remedy;
 pub mod replace;
 pub mod screen;
+pub mod sizing;
 pub mod status;
 mod text;
 pub mod wiring;

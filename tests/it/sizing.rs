@@ -6,7 +6,12 @@ use std::process::{Command, Stdio};
 use macluster::sizing::{Architecture, Share};
 use serde_json::{Value, json};
 
-use crate::support::runtime;
+use crate::support::{Ran, runtime};
+
+/// Somewhere without an inventory.
+fn macluster(args: &[&str]) -> Ran {
+    crate::support::macluster(std::env::temp_dir().as_path(), args)
+}
 
 fn oracle() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("inference/oracle")
@@ -56,4 +61,53 @@ fn the_table_is_what_the_pinned_mlx_lm_says_today() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let now: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(now, read("table.json"), "make it anew: python inference/oracle/oracle.py > inference/oracle/table.json");
+}
+
+#[test]
+fn the_headers_of_a_real_model_are_what_the_engine_then_loads() {
+    let model = runtime::smollm2();
+    let ran = macluster(&["sizing", model.to_str().expect("UTF-8"), "--memory", "64", "--nodes", "3", "-o", "json"]);
+    let report = ran.expect(0).json();
+    let each = |n: usize, key: &str| report["choices"][n - 1][key].clone();
+    // Float32, as its files are, though mlx-lm would usually keep sixteen bits. 254,944,512 is what rank 1 of 3 reports.
+    assert_eq!((each(1, "parameters_each"), each(1, "weights_bytes_each")), (json!(134_515_008), json!(538_060_032)));
+    assert_eq!(each(3, "weights_bytes_each"), json!(254_944_512));
+    assert_eq!(each(2, "splits"), json!(false));
+    assert!(report["verdict"].as_str().expect("words").contains("one node is enough"), "{report}");
+}
+
+/// With one model of the oracle's as a file.
+fn config(dir: &Path, name: &str) -> String {
+    let path = dir.join("config.json");
+    std::fs::write(&path, read("configs.json")[name].to_string()).expect("written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn the_answer_says_what_to_do() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let model = config(dir.path(), "DeepSeek-V3.1");
+    let ran = macluster(&["sizing", &model, "--bits", "8", "--memory", "512", "--nodes", "3"]).expect(0);
+    insta::assert_snapshot!("sizing_deepseek_three", ran.stdout);
+    let ran = macluster(&["sizing", &model, "--bits", "8", "--memory", "128", "--nodes", "4"]).expect(4);
+    assert!(ran.stdout.contains("does not fit on 4 nodes; 8 would do"), "{}", ran.stdout);
+    let model = config(dir.path(), "gpt-oss-120b");
+    let ran = macluster(&["sizing", &model, "--bits", "4", "--memory", "48", "--nodes", "2"]).expect(4);
+    assert!(ran.stdout.contains("the packed weights of model.layers.0.mlp.experts.down_proj do not divide"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_is_not_known_is_said_and_not_guessed() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let path = dir.path().join("config.json");
+    let file = path.to_str().expect("UTF-8");
+    let mut ask = |text: &str| {
+        std::fs::write(&path, text).expect("written");
+        macluster(&["sizing", file, "--memory", "64"])
+    };
+    assert!(ask(r#"{"model_type":"brand_new"}"#).expect(10).stderr.contains("`brand_new` is not known"));
+    assert!(ask(r#"{"model_type":"llama","hidden_size":0}"#).expect(3).stderr.contains("num_attention_heads"));
+    assert!(ask(r#"{"model_type":"qwen3","hidden_size":1e99}"#).expect(3).stderr.contains("config.json"));
+    assert!(ask("{").expect(3).stderr.contains("config.json"));
+    macluster(&["sizing", "/nowhere", "--memory", "64"]).expect(10);
 }

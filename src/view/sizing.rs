@@ -1,0 +1,123 @@
+//! What `macluster sizing` prints.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
+
+use super::ranks::trim;
+use crate::model::command::printable;
+use crate::sizing::Architecture;
+use crate::sizing::choose::{Choice, Load, largest, smallest};
+
+/// What was asked and found.
+pub struct Question<'a> {
+    /// The model.
+    pub model: &'a Architecture,
+    /// How its weights are stored, in words.
+    pub stored: &'a str,
+    /// One for each number of ranks.
+    pub choices: &'a [Choice],
+    /// Nodes asked about.
+    pub nodes: u64,
+    /// What is asked of the service.
+    pub load: Load,
+    /// Bytes of a node.
+    pub memory: u64,
+    /// Bytes a GPU may wire.
+    pub limit: u64,
+}
+
+/// Billions of bytes, as models are measured.
+fn gb(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "three figures are shown")]
+    let gb = bytes as f64 / 1e9;
+    if gb < 10.0 { format!("{gb:.2} GB") } else { format!("{gb:.1} GB") }
+}
+
+/// For people.
+pub fn human(q: &Question<'_>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["NODES", "WEIGHTS EACH", "KV CACHE EACH", "LEFT", ""]);
+    for choice in q.choices {
+        let mine = if choice.ranks == q.nodes { "  <- these nodes" } else { "" };
+        match &choice.need {
+            Ok(need) => {
+                let left = need.left(q.limit);
+                table.add_row([
+                    choice.ranks.to_string(),
+                    gb(need.share.bytes),
+                    gb(need.cache),
+                    left.map_or_else(|| "does not fit".to_owned(), gb),
+                    mine.to_owned(),
+                ]);
+            }
+            Err(why) => {
+                table.add_row([choice.ranks.to_string(), String::new(), String::new(), String::new(), format!("{why}{mine}")]);
+            }
+        }
+    }
+    for column in [0, 1, 2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    let parameters = q.choices.first().and_then(|c| c.need.as_ref().ok()).map_or(0, |n| n.share.parameters);
+    let _ = writeln!(text, "{}, {parameters} parameters; weights {}", printable(&q.model.model_type), q.stored);
+    let _ = writeln!(
+        text,
+        "{} sequence{} of {} tokens; {} GiB a node, of which a GPU may wire {}",
+        q.load.concurrency,
+        if q.load.concurrency == 1 { "" } else { "s" },
+        q.load.context,
+        q.memory >> 30,
+        gb(q.limit)
+    );
+    text.push_str(&trim(&table.to_string()));
+    let _ = writeln!(text, "{}", verdict(q));
+    text
+}
+
+/// What to do, in a sentence or two.
+fn verdict(q: &Question<'_>) -> String {
+    let within: Vec<Choice> = q.choices.iter().filter(|c| c.ranks <= q.nodes).cloned().collect();
+    let (most, least) = (largest(&within, q.limit), smallest(q.choices, q.limit));
+    let pipeline = if q.model.pipeline && q.nodes > 1 {
+        "; mlx-lm also has a pipeline for it, which gives room but no speed (runtime.parallel: pipeline)"
+    } else {
+        ""
+    };
+    match (most, least) {
+        (_, Some(1)) => {
+            let more = match most {
+                Some(n) if n > 1 => format!("; it also splits over {n}, for more room and speed"),
+                _ => String::new(),
+            };
+            format!("one node is enough{more}: a cluster only helps when it must")
+        }
+        (Some(n), _) if n == q.nodes => format!("splits over {n} nodes and fits"),
+        (Some(n), _) => format!("runs on {n} of the {} nodes; the others stay idle{pipeline}", q.nodes),
+        (None, Some(n)) => format!("does not fit on {} nodes; {n} would do{pipeline}", q.nodes),
+        (None, None) => format!("fits on no number of such nodes up to {}{pipeline}", q.choices.len()),
+    }
+}
+
+/// For programs.
+pub fn json(q: &Question<'_>) -> Value {
+    let choice = |c: &Choice| match &c.need {
+        Ok(need) => json!({
+            "nodes": c.ranks, "splits": true, "parameters_each": need.share.parameters,
+            "weights_bytes_each": need.share.bytes, "cache_bytes_each": need.cache,
+            "fits": need.left(q.limit).is_some(), "left_bytes": need.left(q.limit), "why": null,
+        }),
+        Err(why) => json!({"nodes": c.ranks, "splits": false, "fits": false, "why": why.to_string()}),
+    };
+    json!({
+        "schema_version": 1, "model_type": q.model.model_type, "stored": q.stored, "pipeline": q.model.pipeline,
+        "nodes": q.nodes, "context": q.load.context, "concurrency": q.load.concurrency,
+        "memory_bytes": q.memory, "wired_limit_bytes": q.limit,
+        "choices": q.choices.iter().map(choice).collect::<Vec<_>>(), "verdict": verdict(q),
+    })
+}
