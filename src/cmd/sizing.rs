@@ -16,7 +16,7 @@ const CONTEXT: u64 = 8192;
 
 /// Options of `macluster sizing`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 the model splits over that many nodes and fits; 4 it does not; 3 its config.json \
+#[command(after_help = "Exit status: 0 the model runs on that many nodes, or on some of them; 4 it does not; 3 its config.json \
                         cannot be used; 10 the architecture is not known")]
 pub struct Opts {
     /// A model folder, or a config.json alone
@@ -66,10 +66,8 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         Format::Human => view::human(&question),
         Format::Json => view::json(&question).to_string(),
     });
-    let asked = choices.iter().find(|c| c.ranks == nodes);
-    let fits = asked.is_some_and(|c| c.need.as_ref().is_ok_and(|n| n.left(limit).is_some()));
-    // One node that does is an answer too, if a cluster was asked about.
-    let good = fits || smallest(&choices, limit).is_some_and(|n| n == 1);
+    // Some of the nodes are an answer too.
+    let good = smallest(&choices, limit).is_some_and(|n| n <= nodes);
     Ok(if good { Exit::Ok } else { Exit::ChecksFailed })
 }
 

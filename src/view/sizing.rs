@@ -84,11 +84,6 @@ pub fn human(q: &Question<'_>) -> String {
 fn verdict(q: &Question<'_>) -> String {
     let within: Vec<Choice> = q.choices.iter().filter(|c| c.ranks <= q.nodes).cloned().collect();
     let (most, least) = (largest(&within, q.limit), smallest(q.choices, q.limit));
-    let pipeline = if q.model.pipeline && q.nodes > 1 {
-        "; mlx-lm also has a pipeline for it, which gives room but no speed (runtime.parallel: pipeline)"
-    } else {
-        ""
-    };
     match (most, least) {
         (_, Some(1)) => {
             let more = match most {
@@ -98,9 +93,9 @@ fn verdict(q: &Question<'_>) -> String {
             format!("one node is enough{more}: a cluster only helps when it must")
         }
         (Some(n), _) if n == q.nodes => format!("splits over {n} nodes and fits"),
-        (Some(n), _) => format!("runs on {n} of the {} nodes; the others stay idle{pipeline}", q.nodes),
-        (None, Some(n)) => format!("does not fit on {} nodes; {n} would do{pipeline}", q.nodes),
-        (None, None) => format!("fits on no number of such nodes up to {}{pipeline}", q.choices.len()),
+        (Some(n), _) => format!("runs on {n} of the {} nodes; the others stay idle", q.nodes),
+        (None, Some(n)) => format!("does not fit on {} nodes; {n} would do", q.nodes),
+        (None, None) => format!("fits on no number of such nodes up to {}", q.choices.len()),
     }
 }
 

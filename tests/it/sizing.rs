@@ -101,7 +101,7 @@ fn what_is_not_known_is_said_and_not_guessed() {
     let dir = tempfile::tempdir().expect("tempdir");
     let path = dir.path().join("config.json");
     let file = path.to_str().expect("UTF-8");
-    let mut ask = |text: &str| {
+    let ask = |text: &str| {
         std::fs::write(&path, text).expect("written");
         macluster(&["sizing", file, "--memory", "64"])
     };
