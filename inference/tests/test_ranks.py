@@ -112,7 +112,7 @@ def test_a_lost_rank_ends_the_others_with_an_error(tiny: Path, tmp_path: Path) -
         rack[1].kill_all()
         assert rack[0].wait() == 1
         error = rack[0].all("error")[0]
-    assert error["kind"] == "internal"
+    assert error["kind"] == "peer-lost"
     assert "lost contact with another rank" in error["message"]
 
 

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::sizing::{Architecture, headers};
+
 /// No safetensors header is longer (the format's own limit).
 const MAX_HEADER: u64 = 100_000_000;
 /// No configuration or index is longer.
@@ -24,6 +26,35 @@ pub struct ModelFolder {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// What a rank would hold, for 1 rank and more; empty for an architecture that is not known.
+    #[serde(default)]
+    pub splits: Vec<Split>,
+}
+
+/// One number of ranks.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Split {
+    /// How many.
+    pub ranks: u64,
+    /// Bytes of weights that each holds; none when the model does not split so.
+    pub bytes: Option<u64>,
+    /// Why it does not.
+    pub why: Option<String>,
+}
+
+/// Numbers of ranks that are looked at.
+const MOST_RANKS: u64 = 16;
+
+/// What each number of ranks would mean, as far as the architecture is known.
+fn splits(dir: &Path, config: &Value) -> Vec<Split> {
+    let Ok(mut model) = Architecture::read(config) else { return Vec::new() };
+    let Ok(tensors) = headers::read(dir) else { return Vec::new() };
+    model.stored_as(&tensors);
+    let one = |ranks| match model.share(ranks) {
+        Ok(share) => Split { ranks, bytes: Some(share.bytes), why: None },
+        Err(why) => Split { ranks, bytes: None, why: Some(why.to_string()) },
+    };
+    (1..=MOST_RANKS).map(one).collect()
 }
 
 /// Looks at the folder.
@@ -44,7 +75,7 @@ pub fn look(dir: &Path) -> Result<ModelFolder, String> {
     for file in &files {
         bytes += whole(&dir.join(file))?;
     }
-    Ok(ModelFolder { model_type, files: files.len(), bytes })
+    Ok(ModelFolder { model_type, files: files.len(), bytes, splits: splits(dir, &config) })
 }
 
 fn weight_files(dir: &Path) -> Result<BTreeSet<String>, String> {

@@ -83,7 +83,8 @@ fn stamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::try_from(time).ok()
 }
 
-fn configured(folder: &str) -> Option<Configured> {
+/// What a folder of configuration belongs to.
+pub fn configured(folder: &str) -> Option<Configured> {
     let rank: RankFile = config::read(&format!("{folder}/rank.json")).ok()?;
     let agent: AgentFile = config::read(&format!("{folder}/agent.json")).ok()?;
     Some(Configured {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::activate;
 use super::layout::Layout;
 use super::lock::Lock;
+use super::releases::{self, Configured};
 use super::status::Status;
 
 /// A report that is older is not believed.
@@ -21,6 +22,9 @@ pub struct Report {
     pub schema_version: u32,
     /// Active release.
     pub active: Option<String>,
+    /// What the configuration in place belongs to; none on a node that has none, or stays idle.
+    #[serde(default)]
+    pub configured: Option<Configured>,
     /// What the agent wrote last; none without an agent so far.
     pub status: Option<Status>,
     /// Milliseconds since then.
@@ -57,6 +61,7 @@ pub fn report(layout: &Layout) -> Result<Report, String> {
     Ok(Report {
         schema_version: 1,
         active: activate::active(layout),
+        configured: releases::configured(&layout.etc()),
         age_ms: status.as_ref().map(|s| now.as_millisecond() - s.written_at.as_millisecond()),
         agent_alive: status.as_ref().is_some_and(|s| lives(s.agent_pid)) && Lock::held(&layout.lock_file()),
         engine_alive: status.as_ref().and_then(|s| s.engine_pid).is_some_and(lives),

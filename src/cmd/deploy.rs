@@ -1,5 +1,6 @@
 //! `macluster deploy`: from the desk to the first token, and back when anything fails.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::cli::Format;
 use crate::collect::collect;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::model::{Access, Inventory};
+use crate::model::{Access, Inventory, NodeName};
 use crate::phase::bundle::cache_dir;
 use crate::phase::deploy::{self, Broken, Deploy, LOOKING, Options, PHASES, Target};
 use crate::phase::ops;
@@ -92,7 +93,8 @@ fn broke(opts: &Opts, app: &App, broken: &Broken, deploy: &Deploy) -> Failure {
 
 /// All ranks or none: a deploy needs every node.
 fn unreached(inventory: &Inventory, fleet: &Fleet) -> Option<Failure> {
-    let missing: Vec<_> = fleet.unreached().collect();
+    let idle = not_chosen(inventory);
+    let missing: Vec<_> = fleet.unreached().filter(|(n, _)| !idle.contains_key(*n)).collect();
     if missing.is_empty() {
         return None;
     }
@@ -117,7 +119,6 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         owner: None,
         python: None,
         previous: None,
-        model: None,
     };
     let targets = inventory.nodes.iter().filter_map(|n| fleet.remote(&n.name)).map(target).collect();
     Ok(Deploy {
@@ -133,6 +134,7 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         },
         events: Arc::clone(&app.events),
         targets,
+        idle: not_chosen(&inventory),
         platform: None,
         bundle: None,
         plan: None,
@@ -145,6 +147,13 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         switched: Vec::new(),
         inventory,
     })
+}
+
+/// Nodes that `runtime.nodes` leaves out.
+fn not_chosen(inventory: &Inventory) -> BTreeMap<NodeName, String> {
+    let Some(chosen) = &inventory.runtime.nodes else { return BTreeMap::new() };
+    let others = inventory.nodes.iter().map(|n| &n.name).filter(|n| !chosen.contains(n));
+    others.map(|n| (n.clone(), "runtime.nodes leaves it out".to_owned())).collect()
 }
 
 /// 16 random hexadecimal digits.

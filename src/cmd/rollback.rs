@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::service::{ask_yes, good, lock, need_all};
-use crate::agent::releases::Configured;
+use crate::agent::releases::{Configured, Releases};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::model::{Access, Inventory};
+use crate::model::{Access, Inventory, NodeName};
 use crate::phase::ops::{self, Ops};
 use crate::phase::runtime::PLAYBOOK;
 use crate::remote::Fleet;
@@ -36,7 +36,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
 async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) -> Outcome {
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
-    let ops = Ops::new(inventory, fleet, &book, &app.events);
+    let mut ops = Ops::new(inventory, fleet, &book, &app.events);
     let _held = lock(&ops).await?;
     let found = ops.releases().await;
     let target = ops::rollback_target(&found).map_err(|problems| {
@@ -53,7 +53,13 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
     }
     let phase = |title: &str| app.events.emit(Event::PhaseStarted { id: "rollback", title: title.to_owned() });
     phase("Go back to the release before");
-    match go(&ops, inventory, &target, &now).await {
+    let ranks_of = |of: fn(&Releases) -> &Option<Configured>| -> Vec<NodeName> {
+        let is = |r: &Result<Releases, String>| r.as_ref().is_ok_and(|r| of(r).is_some());
+        found.iter().filter(|(_, r)| is(r)).map(|(n, _)| n.clone()).collect()
+    };
+    let (to, from) = (ranks_of(|r| &r.previous), ranks_of(|r| &r.current));
+    ops.only(to.clone());
+    match go(&ops, inventory, &target, &now, &to).await {
         Ok(text) => {
             app.events.emit(Event::PhaseDone { id: "rollback", ok: true });
             app.printer.out(&text);
@@ -62,7 +68,8 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
         Err(failure) => {
             app.events.emit(Event::PhaseDone { id: "rollback", ok: false });
             phase("Take the rollback back");
-            let returned = back(&ops, inventory, &now).await;
+            ops.only(from.clone());
+            let returned = back(&ops, inventory, &now, &from).await;
             let aftermath = match returned {
                 Ok(_) => format!("release {} is running again", now.release),
                 Err(again) => format!("and what ran before does not run again: {}", again.message),
@@ -72,11 +79,17 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
     }
 }
 
-async fn go(ops: &Ops<'_>, inventory: &Inventory, to: &Configured, from: &Configured) -> Result<String, Failure> {
+async fn go(
+    ops: &Ops<'_>,
+    inventory: &Inventory,
+    to: &Configured,
+    from: &Configured,
+    ranks: &[NodeName],
+) -> Result<String, Failure> {
     good(ops.stop().await, inventory)?;
     let exchange = ops
         .each("exchanging release and configuration", |n| async move {
-            ops::exchange(n, &from.release, &to.release).await
+            ops::exchange(n, &from.release, &to.release, !ranks.contains(&n.name)).await
         })
         .await;
     good(exchange, inventory)?;
@@ -84,15 +97,22 @@ async fn go(ops: &Ops<'_>, inventory: &Inventory, to: &Configured, from: &Config
 }
 
 /// Every node to what it had, wherever it stands now.
-async fn back(ops: &Ops<'_>, inventory: &Inventory, from: &Configured) -> Result<String, Failure> {
+async fn back(
+    ops: &Ops<'_>,
+    inventory: &Inventory,
+    from: &Configured,
+    ranks: &[NodeName],
+) -> Result<String, Failure> {
     good(ops.stop().await, inventory)?;
     let restore = ops
         .each("putting back what was there", |n| async move {
             let there = ops::releases(n).await?;
-            if there.current.as_ref().is_some_and(|c| c.launch == from.launch) {
+            let mine = ranks.contains(&n.name);
+            let launch = there.current.as_ref().map(|c| &c.launch);
+            if (mine && launch == Some(&from.launch)) || (!mine && launch.is_none()) {
                 return n.step("activate").release(&from.release).ok().await.map(drop).map_err(|e| e.words());
             }
-            ops::exchange(n, &from.release, &from.release).await
+            ops::exchange(n, &from.release, &from.release, !mine).await
         })
         .await;
     good(restore, inventory)?;

@@ -40,22 +40,25 @@ pub async fn run(_opts: Opts, app: &App, way: Way) -> Outcome {
 async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> Outcome {
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
-    let ops = Ops::new(inventory, fleet, &book, &app.events);
+    let mut ops = Ops::new(inventory, fleet, &book, &app.events);
     let phase = |title: &str| {
         app.events.emit(Event::PhaseStarted { id: "service", title: title.to_owned() });
     };
     let _held = lock(&ops).await?;
     phase("Look at what is deployed");
-    let found = good(ops.releases().await, inventory)?;
-    let launches: Vec<_> = found.iter().filter_map(|r| r.current.as_ref()).collect();
-    let Some(current) = launches.first().filter(|_| launches.len() == found.len()) else {
-        return Err(Failure::new(Exit::NotFound, "the runtime is not deployed on every node")
+    let found = ops.releases().await;
+    let ranks: Vec<_> = found.iter().filter_map(|(n, r)| Some((n.clone(), r.as_ref().ok()?.current.clone()?))).collect();
+    good(found, inventory)?;
+    let Some((_, current)) = ranks.first() else {
+        return Err(Failure::new(Exit::NotFound, "the runtime is not deployed")
             .hint("`macluster deploy` brings it there; `macluster releases` lists what is there"));
     };
-    if launches.iter().any(|c| c.launch != current.launch) {
-        return Err(Failure::new(Exit::SomeNodesFailed, "the nodes are configured for different launches")
+    if ranks.iter().any(|(_, c)| c.launch != current.launch) || ranks.len() != current.world_size as usize {
+        return Err(Failure::new(Exit::SomeNodesFailed, "the nodes are not configured for one and the same launch")
             .hint("`macluster deploy` makes them one again"));
     }
+    // Nodes without a configuration stay idle.
+    ops.only(ranks.iter().map(|(n, _)| n.clone()).collect());
     if way == Way::Restart {
         phase("Stop the runtime");
         good(ops.stop().await, inventory)?;

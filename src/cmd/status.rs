@@ -13,7 +13,7 @@ use crate::view::status as view;
 
 /// Options of `macluster status`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 every engine serves; 6 some node does not answer or does not serve; \
+#[command(after_help = "Exit status: 0 every rank serves; 6 some node does not answer or does not serve; \
                         7 no node answers; 10 nothing is deployed")]
 pub struct Opts {
     /// Output format
@@ -44,7 +44,9 @@ fn verdict(nodes: &[NodeStatus]) -> Exit {
         Exit::NoNodeReachable
     } else if all(Condition::NotDeployed) {
         Exit::NotFound
-    } else if all(Condition::Engine(State::Ready)) {
+    } else if conditions.contains(&Condition::Engine(State::Ready))
+        && conditions.iter().all(|c| matches!(c, Condition::Engine(State::Ready) | Condition::Idle))
+    {
         Exit::Ok
     } else {
         Exit::SomeNodesFailed

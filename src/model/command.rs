@@ -225,8 +225,11 @@ impl Output {
     }
 }
 
-/// Blank, or the carets by which fish underlines a mistake.
+/// Blank, the carets by which fish underlines a mistake, or tar's last word, which says only that there were others.
 fn decoration(line: &str) -> bool {
+    if line.trim_end().ends_with("Error exit delayed from previous errors.") {
+        return true;
+    }
     line.trim().chars().all(|c| matches!(c, '^' | '~' | ' '))
 }
 

@@ -122,6 +122,8 @@ pub struct Runtime {
     pub api: SocketAddr,
     /// Lets a model's own code run (Kimi's tokenizer needs it).
     pub trust_remote_code: bool,
+    /// The nodes that become ranks; none for as many as the model runs on.
+    pub nodes: Option<Vec<NodeName>>,
 }
 
 /// Node-side paths.

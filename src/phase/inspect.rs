@@ -43,6 +43,8 @@ pub struct Unseen {
 pub enum Condition {
     /// Proven: the agent lives, its word is fresh, the processes are there.
     Engine(State),
+    /// A release is active, but the node is no rank of what is deployed.
+    Idle,
     /// A release is active, and nothing runs.
     Down,
     /// A process runs, but there is no fresh word of a living agent.
@@ -58,6 +60,7 @@ impl Condition {
     pub fn as_str(self) -> &'static str {
         match self {
             Condition::Engine(state) => state.as_str(),
+            Condition::Idle => "idle",
             Condition::Down => "down",
             Condition::Silent => "silent",
             Condition::NotDeployed => "not-deployed",
@@ -83,6 +86,7 @@ impl NodeStatus {
                     if proven { Condition::Engine(status.state) } else { Condition::Silent }
                 }
                 None if runs => Condition::Silent,
+                None if report.configured.is_none() => Condition::Idle,
                 None => Condition::Down,
             },
         }

@@ -32,6 +32,8 @@ pub struct Ops<'a> {
     /// Nodes with a connection.
     pub nodes: Vec<RuntimeNode>,
     events: Events,
+    /// None for all: only these nodes are started and waited for.
+    ranks: Option<Vec<NodeName>>,
 }
 
 /// What came out, node by node.
@@ -42,7 +44,16 @@ impl<'a> Ops<'a> {
     pub fn new(inventory: &'a Inventory, fleet: &Fleet, book: &Arc<Playbook>, events: &Events) -> Self {
         let remotes = inventory.nodes.iter().filter_map(|n| fleet.remote(&n.name));
         let nodes = remotes.map(|remote| RuntimeNode::new(inventory, book, remote, events)).collect();
-        Ops { inventory, nodes, events: Arc::clone(events) }
+        Ops { inventory, nodes, events: Arc::clone(events), ranks: None }
+    }
+
+    /// From now on only these nodes are started and waited for; the others are idle.
+    pub fn only(&mut self, ranks: Vec<NodeName>) {
+        self.ranks = Some(ranks);
+    }
+
+    fn is_rank(&self, node: &NodeName) -> bool {
+        self.ranks.as_ref().is_none_or(|r| r.contains(node))
     }
 
     /// Does something on every node at once.
@@ -50,7 +61,27 @@ impl<'a> Ops<'a> {
     where
         F: Future<Output = Result<T, String>>,
     {
-        futures::future::join_all(self.nodes.iter().map(|node| {
+        self.on(self.nodes.iter(), what, work).await
+    }
+
+    /// Does something on every rank at once.
+    async fn each_rank<'n, T, F>(&'n self, what: &str, work: impl Fn(&'n RuntimeNode) -> F) -> Results<T>
+    where
+        F: Future<Output = Result<T, String>>,
+    {
+        self.on(self.nodes.iter().filter(|n| self.is_rank(&n.name)), what, work).await
+    }
+
+    async fn on<'n, T, F>(
+        &self,
+        nodes: impl Iterator<Item = &'n RuntimeNode>,
+        what: &str,
+        work: impl Fn(&'n RuntimeNode) -> F,
+    ) -> Results<T>
+    where
+        F: Future<Output = Result<T, String>>,
+    {
+        futures::future::join_all(nodes.map(|node| {
             let work = work(node);
             async move {
                 let (name, what) = (node.name.clone(), what.to_owned());
@@ -84,7 +115,7 @@ impl<'a> Ops<'a> {
 
     /// Starts the agents; those that run stay as they are.
     pub async fn start(&self) -> Results<()> {
-        self.each("starting the agent", |node| async move { service::start(node).await }).await
+        self.each_rank("starting the agent", |node| async move { service::start(node).await }).await
     }
 
     /// Stops agents and engines.
@@ -94,7 +125,7 @@ impl<'a> Ops<'a> {
 
     /// Forgets the starts that failed, so that the agents try again; only while they are stopped.
     pub async fn forgive(&self) -> Results<()> {
-        self.each("clearing the count of failed starts", |node| async move {
+        self.each_rank("clearing the count of failed starts", |node| async move {
             node.step("forgive").ok().await.map(drop).map_err(|e| e.to_string())
         })
         .await
@@ -102,7 +133,7 @@ impl<'a> Ops<'a> {
 
     /// Waits until every rank of this launch serves.
     pub async fn ready(&self, launch: &str) -> Results<Status> {
-        self.each("starting the engine", |node| async move {
+        self.each_rank("starting the engine", |node| async move {
             let name = node.name.clone();
             let tell = |state: State| {
                 let text = format!("engine {}", state.as_str());
@@ -121,7 +152,8 @@ impl<'a> Ops<'a> {
     /// The node that serves the API.
     pub fn first(&self) -> Option<&RuntimeNode> {
         let order = ranks::order(self.inventory);
-        order.first().and_then(|n| self.nodes.iter().find(|r| r.name == n.name))
+        let first = order.into_iter().find(|n| self.is_rank(&n.name))?;
+        self.nodes.iter().find(|r| r.name == first.name)
     }
 
     /// Asks for an answer.
@@ -164,44 +196,58 @@ pub async fn prune(node: &RuntimeNode, keep: usize) -> Result<Vec<String>, Strin
     Ok(removed)
 }
 
-/// Where a rollback would lead: the same on every node, or it is refused.
+/// Where a rollback would lead: to one launch of which every rank is there, or it is refused.
 ///
 /// # Errors
 /// Per node, why it cannot go there.
 pub fn rollback_target(found: &Results<Releases>) -> Result<Configured, Vec<(NodeName, String)>> {
     let mut problems = Vec::new();
     let mut target: Option<&Configured> = None;
+    let mut ranks = 0;
     for (node, releases) in found {
         let mut problem = |text: String| problems.push((node.clone(), text));
-        match releases {
-            Err(why) => problem(why.clone()),
-            Ok(there) => match &there.previous {
-                None => problem("has no configuration before the one in place".to_owned()),
-                Some(previous) if !there.releases.iter().any(|r| r.id == previous.release && r.installed_at.is_some()) => {
-                    problem(format!("does not have release {} any more", previous.release));
-                }
-                Some(previous) => match target {
-                    None => target = Some(previous),
-                    Some(other) if (&other.release, &other.launch) != (&previous.release, &previous.launch) => {
-                        problem(format!("would go back to another launch (release {})", previous.release));
-                    }
-                    Some(_) => {}
-                },
-            },
+        let there = match releases {
+            Ok(there) => there,
+            Err(why) => {
+                problem(why.clone());
+                continue;
+            }
+        };
+        // Without one the node was idle, or the launch is not whole: counted below.
+        let Some(previous) = &there.previous else { continue };
+        ranks += 1;
+        if !there.releases.iter().any(|r| r.id == previous.release && r.installed_at.is_some()) {
+            problem(format!("does not have release {} any more", previous.release));
+        }
+        match target {
+            None => target = Some(previous),
+            Some(other) if (&other.release, &other.launch) != (&previous.release, &previous.launch) => {
+                problem(format!("would go back to another launch (release {})", previous.release));
+            }
+            Some(_) => {}
         }
     }
     match target {
-        Some(target) if problems.is_empty() => Ok(target.clone()),
+        Some(target) if problems.is_empty() && ranks == target.world_size => Ok(target.clone()),
+        Some(target) if problems.is_empty() => {
+            let text = format!("had another configuration: {ranks} of {} ranks have one to go back to", target.world_size);
+            Err(found.iter().take(1).map(|(node, _)| (node.clone(), text.clone())).collect())
+        }
+        None if problems.is_empty() => {
+            let text = "has no configuration before the one in place";
+            Err(found.iter().map(|(node, _)| (node.clone(), text.to_owned())).collect())
+        }
         _ => Err(problems),
     }
 }
 
-/// Exchanges configuration and release on one node with those before.
+/// Exchanges configuration and release on one node with those before. `idle`: it is no rank then.
 ///
 /// # Errors
 /// In words.
-pub async fn exchange(node: &RuntimeNode, program: &str, to: &str) -> Result<(), String> {
-    node.step("swap-configuration").release(program).ok().await.map_err(|e| e.words())?;
+pub async fn exchange(node: &RuntimeNode, program: &str, to: &str, idle: bool) -> Result<(), String> {
+    let step = if idle { "swap-to-idle" } else { "swap-configuration" };
+    node.step(step).release(program).ok().await.map_err(|e| e.words())?;
     node.step("activate").release(to).ok().await.map(drop).map_err(|e| e.words())
 }
 

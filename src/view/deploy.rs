@@ -33,7 +33,7 @@ pub fn human(deploy: &Deploy) -> String {
     let model = first.map(|(_, s)| s.model.as_str()).unwrap_or_default();
     let backend = first.map(|(_, s)| s.backend.as_str()).unwrap_or_default();
     let release = first.map(|(_, s)| s.release.as_str()).unwrap_or_default();
-    let _ = writeln!(text, "{model} is served by {} ranks, backend {backend}, release {release}", done.ranks.len());
+    let _ = writeln!(text, "{model} is served by {}, backend {backend}, release {release}", count(done.ranks.len()));
     text.push_str(&ranks::table(done.ranks.iter().map(|(n, s)| (n, s)), &deploy.inventory));
     let _ = writeln!(text, "{} tokens in the first answer, {:.1} tokens/s", done.tokens, done.tokens_per_second);
     if let Some((node, _)) = first {
@@ -41,6 +41,10 @@ pub fn human(deploy: &Deploy) -> String {
         let _ = writeln!(text, "hint: `macluster tunnel` brings it to this machine");
     }
     text
+}
+
+fn count(ranks: usize) -> String {
+    if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }
 
 /// The report, for programs.
@@ -52,7 +56,7 @@ pub fn json(deploy: &Deploy) -> String {
         "schema_version": 1, "ok": true, "rack": deploy.inventory.rack,
         "release": first.map(|s| &s.release), "backend": first.map(|s| &s.backend), "model": first.map(|s| &s.model),
         "endpoint": {"node": done.ranks.first().map(|(n, _)| n), "url": format!("http://{}/v1", deploy.inventory.runtime.api)},
-        "ranks": ranks, "probe": {"tokens": done.tokens, "tokens_per_second": done.tokens_per_second},
+        "ranks": ranks, "idle": deploy.idle, "probe": {"tokens": done.tokens, "tokens_per_second": done.tokens_per_second},
     })
     .to_string()
 }

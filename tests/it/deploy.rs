@@ -251,13 +251,39 @@ fn changes(before: &BTreeMap<PathBuf, (u32, Vec<u8>)>, after: &BTreeMap<PathBuf,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_world_size_that_does_not_divide_the_model_is_told_with_its_numbers() {
+async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let bench = Bench::of(2).await;
-    let ran = bench.deploy().await.expect(9);
+    let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
+    let only = |names: &str| {
+        let path = bench.rack.inventory.with_file_name("chosen.yaml");
+        std::fs::write(&path, text.replace("\nruntime:\n", &format!("\nruntime:\n  nodes: [{names}]\n"))).expect("written");
+        path
+    };
+    let bundle = bench.bundle.to_str().expect("UTF-8");
+    // Nine heads on two nodes that were both asked for: told with its numbers, before anything is touched.
+    let both = only("studio-1, studio-2");
+    let ran = bench.run_with(&both, &["deploy", "--yes", "--bundle", bundle]).await.expect(9);
     let message = &ran.stderr;
-    assert!(message.contains("does-not-split") && message.contains("studio-1"), "{message}");
-    assert!(message.contains('9') && message.contains('2') && message.contains("hint: "), "{message}");
+    assert!(message.contains("the model does not run on 2 nodes: 9 attention heads and 3 key/value heads"), "{message}");
+    assert!(message.contains("hint: it runs on 1 node: name them in runtime.nodes"), "{message}");
     bench.status(10).await;
+    assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
+
+    // Nobody said which: as many as it runs on, and it is said who stays idle, and why.
+    let ran = bench.deploy().await.expect(0);
+    assert!(ran.stderr.contains("but on 1 node: idle stay studio-2 (slot 2)"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("is served by 1 rank"), "{}", ran.stdout);
+    let states = |nodes: &[Value]| nodes.iter().map(|n| n["state"].as_str().unwrap_or("?").to_owned()).collect::<Vec<_>>();
+    assert_eq!(states(&bench.status(0).await), ["ready", "idle"]);
+
+    // The other one, by name; and back again.
+    let other = only("studio-2");
+    bench.run_with(&other, &["deploy", "--yes", "--bundle", bundle]).await.expect(0);
+    assert_eq!(states(&bench.status(0).await), ["idle", "ready"]);
+    bench.run(&["rollback", "--yes"]).await.expect(0);
+    assert_eq!(states(&bench.status(0).await), ["ready", "idle"]);
+    bench.run(&["restart"]).await.expect(0);
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
     assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
     bench.done().await;
 }

@@ -147,7 +147,7 @@ fn unknown_and_repeated_keys() {
     refused_with_nodes(
         "runtime:\n  modle: /m",
         "5:3: unknown key `modle` in `runtime`; expected one of `model`, `backend`, `over`, `python`, `api`, \
-         `trust_remote_code`\nhint: did you mean `model`?",
+         `trust_remote_code`, `nodes`\nhint: did you mean `model`?",
     );
     refused_with_nodes(
         "model: /m",

@@ -23,7 +23,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from .errors import EngineError, Kind, StopRequestedError
-from .group import Group
+from .group import Group, lost_peer
 
 MIN_CHUNK, FIRST_CHUNK, MAX_CHUNK = 16, 256, 2048
 """Tokens of a prompt taken at once."""
@@ -148,14 +148,15 @@ def run(work: Work, model: nn.Module, group: Group, listener: Listener, *, prove
 
     Raises:
         StopRequestedError: some rank was asked to stop; raised by all ranks at the same step.
-        EngineError: kind `generation`.
+        EngineError: kind `generation`, or `peer-lost`.
     """
     try:
         return _run(work, model, group, listener, prove)
     except (EngineError, StopRequestedError):
         raise
     except Exception as error:
-        raise EngineError(Kind.GENERATION, f"request {work.request}: {error}") from error
+        kind = Kind.PEER_LOST if lost_peer(error) else Kind.GENERATION
+        raise EngineError(kind, f"request {work.request}: {error}") from error
     finally:
         # The step in flight must be over before the ranks' next sum. If a peer is lost that is reported already.
         with contextlib.suppress(RuntimeError):
@@ -250,13 +251,18 @@ def _between_chunks(group: Group, listener: Listener) -> Callable[[int, int], No
     return meet
 
 
-def warm_up(model: nn.Module, group: Group, listener: Listener) -> None:
+def warm_up(model: nn.Module, group: Group, listener: Listener) -> int:
     """Make a token before anyone is told `ready`: compiles the kernels, and proves every collective.
+
+    Then once more, with the kernels there, to see how many tokens of a prompt can be taken at once: the first request on
+    a slow machine must give signs of life too. Returns that number.
 
     Raises:
         EngineError: kind `generation`.
     """
     run(Work("warm-up", [1, 2, 3, 4], 1, []), model, group, listener, prove=True)
+    outcome = run(Work("warm-up", [1] * MIN_CHUNK, 1, [], MIN_CHUNK), model, group, listener)
+    return max(MIN_CHUNK, min(int(outcome.prompt_tps * CHUNK_S), FIRST_CHUNK))
 
 
 def next_chunk(chunk: int, outcome: Outcome, prompt_tokens: int) -> int:

@@ -73,6 +73,11 @@ class Group:
         return received
 
 
+def lost_peer(error: BaseException) -> bool:
+    """Whether MLX's communication failed: its messages begin with the backend's name."""
+    return isinstance(error, RuntimeError) and any(name in str(error) for name in ("[ring]", "[jaccl]"))
+
+
 def checksum(payload: bytes) -> int:
     """CRC-32 cut to what a positive int32 holds."""
     return zlib.crc32(payload) & _CRC_MASK

@@ -10,7 +10,7 @@ from .config import RankConfig
 from .control import Control
 from .errors import EngineError, Kind, StopRequestedError
 from .events import Events
-from .generate import FIRST_CHUNK, Listener, Work, next_chunk, run, warm_up
+from .generate import Listener, Work, next_chunk, run, warm_up
 from .group import Group, checksum
 from .jobs import Job, Jobs, stopping_error
 from .model import Checked, Loaded, Throttle
@@ -86,8 +86,8 @@ class Rank(Listener):
         self._events.beat(phase, step, {"idle": IDLE_BEAT_S, "decode": DECODE_BEAT_S}.get(phase, 0.0))
 
 
-def start(checked: Checked, group: Group, control: Control, events: Events) -> Loaded:
-    """Compare the ranks' models, load, and make a token together.
+def start(checked: Checked, group: Group, control: Control, events: Events) -> tuple[Loaded, int]:
+    """Compare the ranks' models, load, and make a token together; also says how much of a prompt to take at once.
 
     Raises:
         StopRequestedError: on all ranks at the same step.
@@ -111,8 +111,7 @@ def start(checked: Checked, group: Group, control: Control, events: Events) -> L
         digest=checked.digest.hex(),
         peak_memory=loaded.peak_memory,
     )
-    warm_up(loaded.model, group, Rank(control, events, None))
-    return loaded
+    return loaded, warm_up(loaded.model, group, Rank(control, events, None))
 
 
 def _meet(group: Group, control: Control, failed: bool = False) -> None:
@@ -138,7 +137,13 @@ def _list(ranks: list[int]) -> str:
 
 
 def serve(
-    config: RankConfig, loaded: Loaded, group: Group, control: Control, events: Events, front: Front | None
+    config: RankConfig,
+    loaded: Loaded,
+    chunk: int,
+    group: Group,
+    control: Control,
+    events: Events,
+    front: Front | None,
 ) -> None:
     """Serve until some rank is asked to stop.
 
@@ -153,7 +158,7 @@ def serve(
             rank.alive("idle", 0)
             front.open(config, rank)
         events.emit("ready", api=str(config.api) if config.api else None, model=config.model_id)
-        _Loop(config, loaded, group, control, events, rank, jobs).run()
+        _Loop(config, loaded, chunk, group, control, events, rank, jobs).run()
     finally:
         if front:
             front.close()
@@ -166,6 +171,7 @@ class _Loop:
         self,
         config: RankConfig,
         loaded: Loaded,
+        chunk: int,
         group: Group,
         control: Control,
         events: Events,
@@ -180,7 +186,7 @@ class _Loop:
         self._rank = rank
         self._jobs = jobs
         self._job: Job | None = None
-        self._chunk = FIRST_CHUNK
+        self._chunk = chunk
         self._interval_s = WARM_SYNC_S
         self._busy_at = time.monotonic()
 

@@ -84,9 +84,9 @@ def _run(config: RankConfig, control: Control, events: Events) -> None:
     events.emit("joining", backend=config.backend, world_size=config.world_size)
     group = join(config)
     events.emit("joined", world_size=group.size)
-    loaded = start(checked, group, control, events)
+    loaded, chunk = start(checked, group, control, events)
     faulthandler.cancel_dump_traceback_later()
-    serve(config, loaded, group, control, events, front)
+    serve(config, loaded, chunk, group, control, events, front)
 
 
 def _exit(code: int) -> None:

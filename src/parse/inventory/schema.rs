@@ -1,5 +1,6 @@
 //! From the tree to an [`Inventory`]: defaults, rules, and what must agree between keys.
 
+use crate::parse::inventory::tree::Value;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -58,7 +59,7 @@ pub(super) fn read(text: &str, outside: &Outside<'_>) -> Result<Inventory, Vec<P
     let defaults = Defaults { agent_port, ssh_port: ssh.port, outside };
     let nodes = nodes(&top, &defaults, problems);
     let pool = pool(&top, nodes.len(), problems);
-    let runtime = runtime(&top, problems);
+    let runtime = runtime(&top, &nodes, problems);
     let paths = paths(&top, problems);
     if !problems.is_empty() {
         return Err(std::mem::take(problems));
@@ -234,7 +235,7 @@ fn pool(top: &Section<'_>, nodes: usize, problems: &mut Vec<Problem>) -> Ipv4Net
     pool.value
 }
 
-fn runtime(top: &Section<'_>, problems: &mut Vec<Problem>) -> Runtime {
+fn runtime(top: &Section<'_>, nodes: &[Node], problems: &mut Vec<Problem>) -> Runtime {
     let section = top.section("runtime", "runtime", problems);
     let backends = [
         ("auto", Backend::Auto),
@@ -265,7 +266,35 @@ fn runtime(top: &Section<'_>, problems: &mut Vec<Problem>) -> Runtime {
         python: python.map(|v| v.value),
         api: listen.map_or_else(default::api, |v| v.value),
         trust_remote_code: section.flag("trust_remote_code", problems).unwrap_or(false),
+        nodes: chosen(&section, nodes, problems),
     }
+}
+
+/// `runtime.nodes`: names of nodes, each once.
+fn chosen(section: &Section<'_>, nodes: &[Node], problems: &mut Vec<Problem>) -> Option<Vec<NodeName>> {
+    let list = section.list("nodes", "a list of names of nodes", problems)?;
+    let mut names: Vec<NodeName> = Vec::new();
+    for item in list.value {
+        let name = match &item.value {
+            Value::Text(text) => nodes.iter().find(|n| n.name.as_str() == text).map(|n| n.name.clone()),
+            _ => None,
+        };
+        match name {
+            Some(name) if !names.contains(&name) => names.push(name),
+            Some(name) => problems.push(Problem::new(item.at, format!("`runtime.nodes` names {name} twice"))),
+            None => {
+                let known = nodes.iter().map(|n| n.name.to_string()).collect::<Vec<_>>().join(", ");
+                problems.push(
+                    Problem::new(item.at, "`runtime.nodes` names something that is no node".to_owned())
+                        .hint(format!("the nodes are {known}")),
+                );
+            }
+        }
+    }
+    if list.value.is_empty() {
+        problems.push(Problem::new(list.at, "`runtime.nodes` is empty: leave it out, or name a node".to_owned()));
+    }
+    Some(names)
 }
 
 fn paths(top: &Section<'_>, problems: &mut Vec<Problem>) -> Paths {

@@ -73,6 +73,7 @@ fn rest() -> String {
             format!("{{ listen: {} }}", default::api()),
             "on rank 0's node; loopback only until there are API keys",
         ),
+        line("nodes", plain("null"), "names of the nodes that become ranks; null = as many as the model runs on"),
         line("trust_remote_code", plain("false"), "true lets code that comes with the model run"),
         plain("\n# Places on the nodes.\n# paths:\n"),
         line("root", plain(default::ROOT), "put in front of every path on the nodes, the model's too"),

@@ -21,10 +21,12 @@ impl Phase for Activate {
             let id = deploy.built()?.manifest.id;
             // Noted before it is done: a switch that was cut off half-way is taken back too.
             deploy.switched = deploy.targets.iter().map(|t| t.node.name.clone()).collect();
+            let deploy: &Deploy = deploy;
             let switch = |t: &'_ Target| {
                 let (node, id) = (t.node.clone(), id.clone());
+                let idle = deploy.is_idle(&node.name);
                 async move {
-                    node.step("switch-configuration").ok().await.map_err(|e| e.to_string())?;
+                    node.step(if idle { "switch-to-idle" } else { "switch-configuration" }).ok().await.map_err(|e| e.to_string())?;
                     node.step("activate").release(&id).ok().await.map(drop).map_err(|e| e.words())
                 }
             };
@@ -40,11 +42,13 @@ impl Phase for Activate {
                 let mine = switched.contains(&t.node.name);
                 let (node, new) = (t.node.clone(), built.manifest.id.clone());
                 let old = t.previous.as_ref().and_then(|r| r.active.clone());
+                let idle = t.previous.as_ref().is_some_and(|r| r.configured.is_none());
                 async move {
                     if !mine {
                         return Ok(());
                     }
                     let (files, link, id) = match &old {
+                        Some(old) if idle => ("restore-idle", "activate", old),
                         Some(old) => ("restore-configuration", "activate", old),
                         None => ("remove-configuration", "deactivate", &new),
                     };

@@ -67,6 +67,10 @@ async fn configure(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
         certify::issue(count, Timestamp::now()).map_err(|why| PhaseFailure::new(Exit::Unexpected, why))?;
     let mut rank_of = Vec::new();
     for target in &deploy.targets {
+        if deploy.is_idle(&target.node.name) {
+            rank_of.push(Files::new());
+            continue;
+        }
         let rank = plan.ranks.iter().find(|r| r.node == target.node.name);
         let rank = rank.ok_or_else(|| PhaseFailure::on(&target.node.name, "has no rank"))?;
         let own = identities.get(rank.rank).cloned();
@@ -88,6 +92,9 @@ async fn configure(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
             let entries = lay_down(&dir, &files)?;
             let (uid, gid) = owner.ok_or("nobody knows whose the engine is")?;
             node.step("clear-configuration").ok().await.map_err(words)?;
+            if files.is_empty() {
+                return Ok(());
+            }
             node.step("receive-configuration").stdin(Stdin::Tar(entries)).ok().await.map_err(words)?;
             for (name, _) in files.iter().filter(|(n, _)| PRIVATE.contains(&n.as_str())) {
                 let own = node.step("own-configuration").with("file", name.as_str());
@@ -111,7 +118,7 @@ fn plan(deploy: &Deploy) -> Result<RankPlan, PhaseFailure> {
     let runtime = &deploy.inventory.runtime;
     ranks::plan(&ranks::Request {
         graph: &graph,
-        inventory: &deploy.inventory,
+        inventory: &deploy.rank_inventory(),
         snapshot: &deploy.snapshot,
         backend: runtime.backend,
         over: runtime.over,

@@ -1,9 +1,9 @@
 //! What the phases of a deploy share.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 
-use crate::agent::model::ModelFolder;
 use crate::agent::python::NodePython;
 use crate::agent::report::Report;
 use crate::agent::status::Status;
@@ -45,8 +45,6 @@ pub struct Target {
     pub python: Option<NodePython>,
     /// What was deployed before.
     pub previous: Option<Report>,
-    /// The model folder there.
-    pub model: Option<ModelFolder>,
 }
 
 /// Everything the phases know and find out.
@@ -65,6 +63,8 @@ pub struct Deploy {
     pub events: Events,
     /// Every node, in the order of the inventory.
     pub targets: Vec<Target>,
+    /// Nodes that become no rank, and why.
+    pub idle: BTreeMap<NodeName, String>,
     /// Platform of the nodes, proven there.
     pub platform: Option<Platform>,
     /// The bundle.
@@ -176,7 +176,19 @@ impl Deploy {
     where
         F: Future<Output = Result<T, String>>,
     {
-        let results = futures::future::join_all(self.targets.iter().map(|target| {
+        self.on(self.targets.iter(), what, work).await
+    }
+
+    async fn on<'a, T, F>(
+        &'a self,
+        targets: impl Iterator<Item = &'a Target>,
+        what: &str,
+        work: impl Fn(&'a Target) -> F,
+    ) -> Result<Vec<T>, PhaseFailure>
+    where
+        F: Future<Output = Result<T, String>>,
+    {
+        let results = futures::future::join_all(targets.map(|target| {
             let name = target.node.name.clone();
             let work = work(target);
             async move {
@@ -197,6 +209,38 @@ impl Deploy {
             }
         }
         if causes.is_empty() { Ok(good) } else { Err(PhaseFailure::of(Exit::DeployFailed, causes)) }
+    }
+
+    /// The nodes that become ranks.
+    pub fn ranked(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().filter(|t| !self.is_idle(&t.node.name))
+    }
+
+    /// Whether a node becomes no rank.
+    pub fn is_idle(&self, node: &NodeName) -> bool {
+        self.idle.contains_key(node)
+    }
+
+    /// The inventory without the nodes that become no ranks.
+    pub fn rank_inventory(&self) -> Inventory {
+        let mut inventory = self.inventory.clone();
+        inventory.nodes.retain(|n| !self.is_idle(&n.name));
+        inventory
+    }
+
+    /// As [`Deploy::each`], on the nodes that become ranks.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn each_rank<'a, T, F>(
+        &'a self,
+        what: &str,
+        work: impl Fn(&'a Target) -> F,
+    ) -> Result<Vec<T>, PhaseFailure>
+    where
+        F: Future<Output = Result<T, String>>,
+    {
+        self.on(self.ranked(), what, work).await
     }
 
     /// As [`Deploy::each`], on the way back: failures become remarks.

@@ -36,7 +36,7 @@ async fn prove(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
     let order: Vec<_> = plan.ranks.iter().map(|r| r.node.clone()).collect();
     let first = order.first().and_then(|n| deploy.targets.iter().find(|t| &t.node.name == n));
     let first = first.ok_or_else(|| PhaseFailure::new(Exit::Unexpected, "there is no rank 0"))?;
-    let everyone = || deploy.targets.iter().map(|t| t.node.name.clone());
+    let everyone = || deploy.ranked().map(|t| t.node.name.clone());
     let (answer, _) = proof::ask(&first.node, deploy.inventory.runtime.api, proof::question(false), ANSWER_LIMIT)
         .await
         .map_err(|why| PhaseFailure::on(&first.node.name, why).with_logs_of(everyone()))?;
@@ -48,8 +48,8 @@ async fn prove(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
             status.map_err(|t| t.message)
         }
     };
-    let statuses = deploy.each("asking every rank", wait).await.map_err(|f| f.with_logs_of(everyone()))?;
-    let mut ranks: Vec<_> = deploy.targets.iter().map(|t| t.node.name.clone()).zip(statuses).collect();
+    let statuses = deploy.each_rank("asking every rank", wait).await.map_err(|f| f.with_logs_of(everyone()))?;
+    let mut ranks: Vec<_> = deploy.ranked().map(|t| t.node.name.clone()).zip(statuses).collect();
     ranks.sort_by_key(|(_, status)| status.rank);
     deploy.deployed = Some(Deployed { ranks, tokens: answer.tokens, tokens_per_second: answer.rate() });
     Ok(())

@@ -51,7 +51,7 @@ async fn launch(deploy: &Deploy) -> Result<(), PhaseFailure> {
         let node = t.node.clone();
         async move { service::start(&node).await }
     };
-    deploy.each("starting the agent", start).await?;
+    deploy.each_rank("starting the agent", start).await?;
     let limit = ARM_LIMIT + Duration::from_secs_f64(deploy.start_timeout) + READY_GRACE;
     all_reach(deploy, "starting the engine", State::Ready, limit).await
 }
@@ -59,7 +59,7 @@ async fn launch(deploy: &Deploy) -> Result<(), PhaseFailure> {
 /// Waits until all engines are there; the first one that fails ends it for all.
 async fn all_reach(deploy: &Deploy, what: &str, wanted: State, limit: Duration) -> Result<(), PhaseFailure> {
     let failed = Arc::new(Notify::new());
-    let results = futures::future::join_all(deploy.targets.iter().map(|target| {
+    let results = futures::future::join_all(deploy.ranked().map(|target| {
         let failed = Arc::clone(&failed);
         async move {
             let name = target.node.name.clone();

@@ -27,10 +27,11 @@ impl Phase for Network {
 }
 
 fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
+    let inventory = deploy.rank_inventory();
     let runtime = &deploy.inventory.runtime;
     let rdma = matches!(runtime.backend, Backend::Jaccl | Backend::JacclRing);
     let used = rdma || runtime.over == Over::Links;
-    if !used || deploy.inventory.nodes.len() < 2 {
+    if !used || inventory.nodes.len() < 2 {
         return Ok(());
     }
     if deploy.options.skip_network {
@@ -40,7 +41,7 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
     }
     let graph = LinkGraph::build(&deploy.snapshot);
     let plan = plan(&PlanRequest {
-        inventory: &deploy.inventory,
+        inventory: &inventory,
         snapshot: &deploy.snapshot,
         graph: &graph,
         playbooks: &deploy.playbooks,

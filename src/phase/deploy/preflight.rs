@@ -25,7 +25,7 @@ impl Phase for Preflight {
 }
 
 fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
-    let inventory = &deploy.inventory;
+    let inventory = &deploy.rank_inventory();
     if inventory.runtime.model.is_none() {
         return Err(PhaseFailure::new(Exit::Inventory, "the inventory names no model")
             .hint("set runtime.model to a folder that every node has, e.g. /opt/macluster/models/NAME"));

@@ -273,7 +273,9 @@ fn deploys_that_fail(day: &mut Day) {
 
     day.goes_on("disk full during push", "the deploy fails with 9; the service goes on", |d| {
         let staging = "/opt/macluster/staging";
-        d.rack.inside(victim, &format!("mkdir -p {staging} && mount -t tmpfs -o size=12m tmpfs {staging}"));
+        // Room for the program that is sent first, not for the bundle.
+        let size = std::fs::metadata(crate::support::binary()).expect("a program").len() + (30 << 20);
+        d.rack.inside(victim, &format!("mkdir -p {staging} && mount -t tmpfs -o size={size} tmpfs {staging}"));
         let ran = deploy_of(&d.rack, &other).expect(9);
         assert!(ran.stderr.contains(&format!("studio-{victim}")), "{}", ran.stderr);
         assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);

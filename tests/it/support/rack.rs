@@ -74,6 +74,7 @@ impl Rack {
                     python: None,
                     api: "127.0.0.1:8080".parse().expect("an address"),
                     trust_remote_code: false,
+                    nodes: None,
                 },
                 paths: Paths { root: "/".to_owned(), install: "/opt/macluster".to_owned() },
             },
