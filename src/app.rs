@@ -187,6 +187,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Checklist(opts) => cmd::checklist::run(opts, app).await,
         Command::Snapshot(opts) => cmd::snapshot::run(opts, app).await,
         Command::Bundle(opts) => cmd::bundle::run(opts, app).await,
+        Command::Smoke(opts) => cmd::smoke::run(opts, app).await,
         Command::Status(opts) => cmd::status::run(opts, app).await,
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
         Command::Sizing(opts) => cmd::sizing::run(opts, app).await,

@@ -83,6 +83,8 @@ pub enum Command {
     Bundle(cmd::bundle::Opts),
     /// Install and start the runtime on every node
     Deploy(cmd::deploy::Opts),
+    /// Show whether what is deployed serves, as a CI job asks
+    Smoke(cmd::smoke::Opts),
     /// Show what runs where
     Status(cmd::status::Opts),
     /// Show a node's engine log

@@ -300,11 +300,8 @@ impl Lead {
             Phase::Pausing { .. } => (Want::Stop, GroupPhase::Pausing),
             Phase::Degraded => (Want::Stop, GroupPhase::Degraded),
         };
-        let strangers: Vec<String> = self
-            .peers
-            .iter()
-            .filter_map(|p| p.stranger.as_ref().map(|why| format!("{} {why}", p.node)))
-            .collect();
+        let strangers: Vec<String> =
+            self.peers.iter().filter_map(|p| p.stranger.as_ref().map(|why| format!("{} {why}", p.node))).collect();
         let why = if strangers.is_empty() { self.why.clone() } else { Some(strangers.join("; ")) };
         Order {
             epoch: self.epoch,

@@ -34,7 +34,11 @@ pub async fn run(layout: &Layout) -> Result<(), String> {
         local.note(&note);
     }
     let mut agent = Agent::new(layout, local);
-    agent.local.status.write(&layout.status_file()).map_err(|e| format!("cannot write {}: {e}", layout.status_file()))?;
+    agent
+        .local
+        .status
+        .write(&layout.status_file())
+        .map_err(|e| format!("cannot write {}: {e}", layout.status_file()))?;
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -21,6 +21,7 @@ pub mod rollback;
 pub mod service;
 pub mod sim;
 pub mod sizing;
+pub mod smoke;
 pub mod snapshot;
 pub mod status;
 pub mod stop;

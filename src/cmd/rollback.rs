@@ -97,12 +97,7 @@ async fn go(
 }
 
 /// Every node to what it had, wherever it stands now.
-async fn back(
-    ops: &Ops<'_>,
-    inventory: &Inventory,
-    from: &Configured,
-    ranks: &[NodeName],
-) -> Result<String, Failure> {
+async fn back(ops: &Ops<'_>, inventory: &Inventory, from: &Configured, ranks: &[NodeName]) -> Result<String, Failure> {
     good(ops.stop().await, inventory)?;
     let restore = ops
         .each("putting back what was there", |n| async move {

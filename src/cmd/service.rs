@@ -47,7 +47,8 @@ async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> 
     let _held = lock(&ops).await?;
     phase("Look at what is deployed");
     let found = ops.releases().await;
-    let ranks: Vec<_> = found.iter().filter_map(|(n, r)| Some((n.clone(), r.as_ref().ok()?.current.clone()?))).collect();
+    let ranks: Vec<_> =
+        found.iter().filter_map(|(n, r)| Some((n.clone(), r.as_ref().ok()?.current.clone()?))).collect();
     good(found, inventory)?;
     let Some((_, current)) = ranks.first() else {
         return Err(Failure::new(Exit::NotFound, "the runtime is not deployed")

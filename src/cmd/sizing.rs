@@ -16,8 +16,10 @@ const CONTEXT: u64 = 8192;
 
 /// Options of `macluster sizing`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 the model runs on that many nodes, or on some of them; 4 it does not; 3 its config.json \
-                        cannot be used; 10 the architecture is not known")]
+#[command(
+    after_help = "Exit status: 0 the model runs on that many nodes, or on some of them; 4 it does not; 3 its config.json \
+                        cannot be used; 10 the architecture is not known"
+)]
 pub struct Opts {
     /// A model folder, or a config.json alone
     #[arg(value_name = "MODEL")]
@@ -56,7 +58,10 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let longest = model.context.unwrap_or(u64::MAX);
     let context = opts.context.unwrap_or_else(|| CONTEXT.min(longest));
     if context > longest {
-        return Err(Failure::new(Exit::Usage, format!("--context {context}: the model takes at most {longest} tokens")));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("--context {context}: the model takes at most {longest} tokens"),
+        ));
     }
     let load = Load { context, concurrency: opts.concurrency };
     let choices = options(&model, nodes.max(8), load);

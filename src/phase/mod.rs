@@ -9,3 +9,4 @@ pub mod proof;
 pub mod replace;
 pub mod runtime;
 pub mod service;
+pub mod smoke;

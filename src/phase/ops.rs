@@ -174,7 +174,9 @@ impl<'a> Ops<'a> {
 pub async fn releases(node: &RuntimeNode) -> Result<Releases, String> {
     let output = node.step("list-releases").answer().await.map_err(|e| e.to_string())?;
     match output.exit {
-        Some(0) => serde_json::from_slice(&output.stdout).map_err(|e| format!("its list of releases cannot be read: {e}")),
+        Some(0) => {
+            serde_json::from_slice(&output.stdout).map_err(|e| format!("its list of releases cannot be read: {e}"))
+        }
         Some(127) => Ok(Releases::default()),
         _ => Err(format!("its releases cannot be listed: {}", output.describe())),
     }
@@ -230,7 +232,8 @@ pub fn rollback_target(found: &Results<Releases>) -> Result<Configured, Vec<(Nod
     match target {
         Some(target) if problems.is_empty() && ranks == target.world_size => Ok(target.clone()),
         Some(target) if problems.is_empty() => {
-            let text = format!("had another configuration: {ranks} of {} ranks have one to go back to", target.world_size);
+            let text =
+                format!("had another configuration: {ranks} of {} ranks have one to go back to", target.world_size);
             Err(found.iter().take(1).map(|(node, _)| (node.clone(), text.clone())).collect())
         }
         None if problems.is_empty() => {

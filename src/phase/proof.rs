@@ -38,7 +38,12 @@ impl Answer {
 ///
 /// # Errors
 /// Why there is no answer, or none with a token.
-pub async fn ask(node: &RuntimeNode, api: SocketAddr, body: Value, limit: Duration) -> Result<(Answer, String), String> {
+pub async fn ask(
+    node: &RuntimeNode,
+    api: SocketAddr,
+    body: Value,
+    limit: Duration,
+) -> Result<(Answer, String), String> {
     tokio::time::timeout(limit, exchange(node, api, body))
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
@@ -108,7 +113,8 @@ fn streamed_answer(text: &str) -> Result<(u64, String), String> {
             done = true;
             break;
         }
-        let object: Value = serde_json::from_str(data).map_err(|e| format!("an event of the stream is no JSON: {e}"))?;
+        let object: Value =
+            serde_json::from_str(data).map_err(|e| format!("an event of the stream is no JSON: {e}"))?;
         if let Some(error) = object.get("error") {
             return Err(format!("the stream ended with an error: {}", printable(&error.to_string())));
         }

@@ -83,18 +83,8 @@ impl fmt::Display for Unknown {
 }
 
 /// Values of `model_type` that are laid out here.
-pub const KNOWN: [&str; 10] = [
-    "llama",
-    "qwen2",
-    "qwen3",
-    "qwen3_moe",
-    "deepseek_v3",
-    "kimi_k2",
-    "gpt_oss",
-    "glm4_moe",
-    "minimax",
-    "minimax_m2",
-];
+pub const KNOWN: [&str; 10] =
+    ["llama", "qwen2", "qwen3", "qwen3_moe", "deepseek_v3", "kimi_k2", "gpt_oss", "glm4_moe", "minimax", "minimax_m2"];
 
 /// config.json, with errors that name the key.
 struct Config<'a>(&'a Value);
@@ -272,8 +262,10 @@ fn windows(c: &Config<'_>, layers: u64) -> Result<Option<(u64, u64)>, Unknown> {
 fn qwen3_moe(c: &Config<'_>) -> Result<Architecture, Unknown> {
     let heads = Heads::read(c)?;
     let width = c.num("hidden_size")?;
-    let (experts, inner, step) = (c.num("num_experts")?, c.num("moe_intermediate_size")?, c.num("decoder_sparse_step")?);
-    let only: Vec<u64> = c.0.get("mlp_only_layers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64).collect();
+    let (experts, inner, step) =
+        (c.num("num_experts")?, c.num("moe_intermediate_size")?, c.num("decoder_sparse_step")?);
+    let only: Vec<u64> =
+        c.0.get("mlp_only_layers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64).collect();
     let mut all = frame(c, c.flag("tie_word_embeddings", false), heads.attention(Reshape::ByHeads { normed: true }))?;
     for n in 0..all.layers {
         let at = format!("model.layers.{n}");

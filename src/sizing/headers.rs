@@ -130,10 +130,16 @@ mod tests {
 
     #[test]
     fn headers_are_read_and_bad_ones_refused() {
-        let header = br#"{"__metadata__":{"format":"mlx"},"a.weight":{"dtype":"U32","shape":[8,4],"data_offsets":[0,128]}}"#;
+        let header =
+            br#"{"__metadata__":{"format":"mlx"},"a.weight":{"dtype":"U32","shape":[8,4],"data_offsets":[0,128]}}"#;
         let tensors = parse(header).expect("a header");
         assert_eq!(tensors["a.weight"], Tensor { dtype: "U32".into(), shape: vec![8, 4], bytes: 128 });
-        for bad in [&b"{"[..], b"[]", br#"{"a":{"dtype":"U32"}}"#, br#"{"a":{"dtype":"U32","shape":[1],"data_offsets":[9,1]}}"#] {
+        for bad in [
+            &b"{"[..],
+            b"[]",
+            br#"{"a":{"dtype":"U32"}}"#,
+            br#"{"a":{"dtype":"U32","shape":[1],"data_offsets":[9,1]}}"#,
+        ] {
             assert!(parse(bad).is_err());
         }
         let dir = tempfile::tempdir().expect("tempdir");

@@ -17,6 +17,7 @@ mod remedy;
 pub mod replace;
 pub mod screen;
 pub mod sizing;
+pub mod smoke;
 pub mod status;
 mod text;
 pub mod wiring;

@@ -57,9 +57,10 @@ pub fn pruned_json(results: &Results<Vec<String>>) -> String {
 
 /// What is installed where, for programs.
 pub fn releases_json(found: &Results<Releases>) -> String {
-    per_node(found, |r| {
-        json!({"active": r.active, "current": r.current, "previous": r.previous, "releases": r.releases})
-    })
+    per_node(
+        found,
+        |r| json!({"active": r.active, "current": r.current, "previous": r.previous, "releases": r.releases}),
+    )
 }
 
 /// What was removed where.

@@ -54,7 +54,13 @@ pub fn human(q: &Question<'_>) -> String {
                 ]);
             }
             Err(why) => {
-                table.add_row([choice.ranks.to_string(), String::new(), String::new(), String::new(), format!("{why}{mine}")]);
+                table.add_row([
+                    choice.ranks.to_string(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    format!("{why}{mine}"),
+                ]);
             }
         }
     }

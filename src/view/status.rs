@@ -20,7 +20,19 @@ use crate::phase::service::Stopped;
 pub fn human(nodes: &[NodeStatus], inventory: &Inventory) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["NODE", "RELEASE", "RANK", "STATE", "EPOCH", "AGENT", "ENGINE", "UP", "MEMORY", "BACKEND", "LAST TOKEN"]);
+    table.set_header([
+        "NODE",
+        "RELEASE",
+        "RANK",
+        "STATE",
+        "EPOCH",
+        "AGENT",
+        "ENGINE",
+        "UP",
+        "MEMORY",
+        "BACKEND",
+        "LAST TOKEN",
+    ]);
     let mut remarks = String::new();
     for node in nodes {
         let status = reported(node);

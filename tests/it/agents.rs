@@ -179,7 +179,8 @@ impl Drop for Group {
         // Engines end with their agents; one that a test has stopped cannot.
         for rank in 0..self.agents.len() {
             let status = self.status(u32::try_from(rank).expect("few"));
-            if let Some(pid) = status["engine_pid"].as_i64().and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw) {
+            if let Some(pid) = status["engine_pid"].as_i64().and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw)
+            {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
@@ -248,9 +249,8 @@ fn an_engine_that_dies_every_time_ends_in_degraded_and_not_in_a_loop() {
     agent.wait().expect("ends");
     group.run(0);
     let pid = group.agents[0].as_ref().expect("running").id();
-    let all = group.until("degraded again", 30, |all| {
-        all[0]["agent_pid"] == pid && all[0]["group"]["phase"] == "degraded"
-    });
+    let all =
+        group.until("degraded again", 30, |all| all[0]["agent_pid"] == pid && all[0]["group"]["phase"] == "degraded");
     assert_eq!(all[0]["epoch"], 0, "no engine was started");
 }
 
@@ -342,7 +342,8 @@ fn a_recorded_handshake_said_again_is_worth_nothing() {
     let recorder = std::thread::spawn(move || {
         let (mut client, _) = middle.accept().expect("a client");
         let mut server = TcpStream::connect(leader).expect("connected");
-        let (mut from_server, mut to_client) = (server.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
+        let (mut from_server, mut to_client) =
+            (server.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
         let back = std::thread::spawn(move || {
             let _ = std::io::copy(&mut from_server, &mut to_client);
         });

@@ -111,6 +111,7 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     let names = ["studio-1", "studio-2", "studio-3"];
     let before: Vec<_> = names.map(|n| (n.to_owned(), tree(&bench.on(n, "")))).into();
     bench.status(10).await;
+    bench.run(&["smoke"]).await.expect(10);
     bench.run(&["logs", "studio-1"]).await.expect(10);
 
     // The model is not whole everywhere: named before anything is touched.
@@ -146,6 +147,21 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert!(answer["choices"][0]["message"]["content"].as_str().is_some_and(|t| t.contains("Paris")), "{answer}");
     let log = bench.run(&["logs", "studio-2", "-n", "50"]).await.expect(0).stdout;
     assert!(log.contains("\"event\": \"generated\"") && log.contains("\"rank\": 1"), "{log}");
+
+    // What a CI job asks then.
+    let smoke = bench.run(&["smoke", "-o", "json"]).await.expect(0).json();
+    let steps = smoke["steps"].as_array().expect("steps");
+    let ids: Vec<_> = steps.iter().map(|s| (s["step"].as_str(), s["verdict"].as_str())).collect();
+    let passed = |id| (Some(id), Some("pass"));
+    assert_eq!(ids, ["launch-checks", "ranks", "answer", "streamed-answer"].map(passed), "{smoke}");
+    assert_eq!((&smoke["service"]["ranks"], &smoke["service"]["epoch"]), (&json!(3), &nodes[0]["epoch"]), "{smoke}");
+    for answer in ["answer", "streamed_answer"] {
+        assert_eq!(smoke[answer]["tokens"], 16, "{smoke}");
+        assert!(smoke[answer]["tokens_per_second"].as_f64().is_some_and(|r| r > 0.0), "{smoke}");
+    }
+    assert!(smoke["streamed_answer"]["first_token_after_s"].as_f64().is_some_and(|s| s > 0.0), "{smoke}");
+    let junit = bench.run(&["smoke", "-o", "junit"]).await.expect(0).stdout;
+    assert!(junit.contains(r#"tests="4" failures="0" errors="0""#), "{junit}");
 
     // A deploy that fails before the switch touches nothing that runs.
     std::fs::rename(&shard, &kept).expect("moved");
@@ -206,6 +222,8 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert_eq!(ran.stdout.matches("nothing ran").count(), 3, "{}", ran.stdout);
     let nodes = bench.status(6).await;
     assert!(nodes.iter().all(|n| n["state"] == "down" && n["release"].is_string()), "{nodes:?}");
+    let smoke = bench.run(&["smoke"]).await.expect(6);
+    insta::assert_snapshot!("smoke_of_a_stopped_rack", findings_hidden(&smoke.stdout));
 
     // Away with it: every file is as it was before the first deploy.
     bench.run(&["start"]).await.expect(0);
@@ -218,6 +236,17 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     bench.run(&["undeploy", "--yes"]).await.expect(0);
     bench.status(10).await;
     bench.done().await;
+}
+
+/// Without the number of findings, which grows with the checks.
+fn findings_hidden(text: &str) -> String {
+    let hidden = |l: &str| match l.split_once("none of ") {
+        Some((before, after)) => {
+            format!("{before}none of N{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => l.to_owned(),
+    };
+    text.lines().map(hidden).collect::<Vec<_>>().join("\n")
 }
 
 /// Every path below a folder with its kind, mode and content.
@@ -256,7 +285,8 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
     let only = |names: &str| {
         let path = bench.rack.inventory.with_file_name("chosen.yaml");
-        std::fs::write(&path, text.replace("\nruntime:\n", &format!("\nruntime:\n  nodes: [{names}]\n"))).expect("written");
+        std::fs::write(&path, text.replace("\nruntime:\n", &format!("\nruntime:\n  nodes: [{names}]\n")))
+            .expect("written");
         path
     };
     let bundle = bench.bundle.to_str().expect("UTF-8");
@@ -264,7 +294,10 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let both = only("studio-1, studio-2");
     let ran = bench.run_with(&both, &["deploy", "--yes", "--bundle", bundle]).await.expect(9);
     let message = &ran.stderr;
-    assert!(message.contains("the model does not run on 2 nodes: 9 attention heads and 3 key/value heads"), "{message}");
+    assert!(
+        message.contains("the model does not run on 2 nodes: 9 attention heads and 3 key/value heads"),
+        "{message}"
+    );
     assert!(message.contains("hint: it runs on 1 node: name them in runtime.nodes"), "{message}");
     bench.status(10).await;
     assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
@@ -273,7 +306,8 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let ran = bench.deploy().await.expect(0);
     assert!(ran.stderr.contains("but on 1 node: idle stay studio-2 (slot 2)"), "{}", ran.stderr);
     assert!(ran.stdout.contains("is served by 1 rank"), "{}", ran.stdout);
-    let states = |nodes: &[Value]| nodes.iter().map(|n| n["state"].as_str().unwrap_or("?").to_owned()).collect::<Vec<_>>();
+    let states =
+        |nodes: &[Value]| nodes.iter().map(|n| n["state"].as_str().unwrap_or("?").to_owned()).collect::<Vec<_>>();
     assert_eq!(states(&bench.status(0).await), ["ready", "idle"]);
 
     // The other one, by name; and back again.

@@ -60,7 +60,11 @@ fn the_table_is_what_the_pinned_mlx_lm_says_today() {
         .expect("python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let now: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(now, read("table.json"), "make it anew: python inference/oracle/oracle.py > inference/oracle/table.json");
+    assert_eq!(
+        now,
+        read("table.json"),
+        "make it anew: python inference/oracle/oracle.py > inference/oracle/table.json"
+    );
 }
 
 #[test]
@@ -93,7 +97,11 @@ fn the_answer_says_what_to_do() {
     assert!(ran.stdout.contains("does not fit on 4 nodes; 8 would do"), "{}", ran.stdout);
     let model = config(dir.path(), "gpt-oss-120b");
     let ran = macluster(&["sizing", &model, "--bits", "4", "--memory", "48", "--nodes", "2"]).expect(4);
-    assert!(ran.stdout.contains("the packed weights of model.layers.0.mlp.experts.down_proj do not divide"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("the packed weights of model.layers.0.mlp.experts.down_proj do not divide"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]

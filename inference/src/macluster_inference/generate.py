@@ -254,8 +254,8 @@ def _between_chunks(group: Group, listener: Listener) -> Callable[[int, int], No
 def warm_up(model: nn.Module, group: Group, listener: Listener) -> int:
     """Make a token before anyone is told `ready`: compiles the kernels, and proves every collective.
 
-    Then once more, with the kernels there, to see how many tokens of a prompt can be taken at once: the first request on
-    a slow machine must give signs of life too. Returns that number.
+    Then once more, with the kernels there, to see how many tokens of a prompt can be taken at once: the first request
+    on a slow machine must give signs of life too. Returns that number.
 
     Raises:
         EngineError: kind `generation`.

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::agent::{Layout, activate, hold, model, python, releases, report};
 use crate::agent::ledger::Ledger;
+use crate::agent::{Layout, activate, hold, model, python, releases, report};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};

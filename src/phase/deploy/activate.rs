@@ -26,7 +26,10 @@ impl Phase for Activate {
                 let (node, id) = (t.node.clone(), id.clone());
                 let idle = deploy.is_idle(&node.name);
                 async move {
-                    node.step(if idle { "switch-to-idle" } else { "switch-configuration" }).ok().await.map_err(|e| e.to_string())?;
+                    node.step(if idle { "switch-to-idle" } else { "switch-configuration" })
+                        .ok()
+                        .await
+                        .map_err(|e| e.to_string())?;
                     node.step("activate").release(&id).ok().await.map(drop).map_err(|e| e.words())
                 }
             };

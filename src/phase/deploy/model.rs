@@ -111,7 +111,8 @@ fn choose(deploy: &mut Deploy, splits: &[Split]) -> Result<(), PhaseFailure> {
     let good = splits.iter().filter(|s| s.ranks < count && problem(s).is_none()).map(|s| s.ranks).max();
     let nodes = |n: u64| if n == 1 { "1 node".to_owned() } else { format!("{n} nodes") };
     let Some(fewer) = good.filter(|_| deploy.inventory.runtime.nodes.is_none()) else {
-        let failure = PhaseFailure::new(Exit::DeployFailed, format!("the model does not run on {}: {why}", nodes(count)));
+        let failure =
+            PhaseFailure::new(Exit::DeployFailed, format!("the model does not run on {}: {why}", nodes(count)));
         return Err(match good {
             Some(n) => failure.hint(format!("it runs on {}: name them in runtime.nodes of the inventory", nodes(n))),
             None => failure.hint("`macluster sizing` shows what it needs"),

@@ -12,8 +12,8 @@ use crate::event::Event;
 use crate::exit::Exit;
 use crate::model::Stdin;
 use crate::model::command::TarEntry;
-use crate::phase::hold;
 use crate::phase::bundle::{self, Built, Manifest, Platform};
+use crate::phase::hold;
 use crate::phase::runtime::StepError;
 use crate::phase::service;
 

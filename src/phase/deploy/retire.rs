@@ -56,8 +56,7 @@ async fn start_again(deploy: &mut Deploy) -> Vec<String> {
     };
     let mut remarks = deploy.each_back("starting the previous release again", start).await;
     let wanted = running.first().and_then(|t| before(t)).map_or(0, |s| s.world_size as usize);
-    let served = running.len() == wanted
-        && running.iter().filter_map(|t| before(t)).all(|s| s.state == State::Ready);
+    let served = running.len() == wanted && running.iter().filter_map(|t| before(t)).all(|s| s.state == State::Ready);
     if !remarks.is_empty() || !served {
         remarks.push(format!(
             "the previous release {release} did not serve before, or does not now: see `macluster status`"

@@ -129,7 +129,11 @@ impl Day {
     /// When the service was first missed after this moment.
     fn back(&self, client: &Client, from: Instant) -> Instant {
         let seen = client.seen.lock().expect("no panic");
-        seen.iter().filter(|(_, end, r)| *end >= from && r.is_err()).map(|(begin, _, _)| *begin).next_back().unwrap_or(from)
+        seen.iter()
+            .filter(|(_, end, r)| *end >= from && r.is_err())
+            .map(|(begin, _, _)| *begin)
+            .next_back()
+            .unwrap_or(from)
     }
 
     /// A fault that the service does not notice.
@@ -236,7 +240,8 @@ fn every_fault_is_survived() {
 /// An engine that cannot start any more: the budget of starts, then degraded, and no loop.
 fn dies_every_time(day: &mut Day) {
     let fault = "engine that dies at load every time";
-    let model = day.rack.root(day.victim).join("opt/macluster/models").join(runtime::smollm2().file_name().expect("a name"));
+    let model =
+        day.rack.root(day.victim).join("opt/macluster/models").join(runtime::smollm2().file_name().expect("a name"));
     let config = model.join("config.json");
     let kept = std::fs::read(&config).expect("readable");
     std::fs::write(&config, "{").expect("written");
