@@ -165,6 +165,7 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         Command::Demo(opts) => cmd::demo::run(opts, app).await,
         Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
         Command::Network(opts) => cmd::network::run(opts, app).await,
+        Command::Status(opts) if opts.owns_signals() => cmd::status::run(opts, app).await,
         Command::Doctor(opts) if opts.owns_signals() => cmd::doctor::run(opts, app).await,
         other => {
             tokio::select! {

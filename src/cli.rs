@@ -87,7 +87,7 @@ pub enum Command {
     Smoke(cmd::smoke::Opts),
     /// Show what runs where
     Status(cmd::status::Opts),
-    /// Show a node's engine log
+    /// Show the engines' logs, of one node or merged
     Logs(cmd::logs::Opts),
     /// Start the runtime on every node
     Start(cmd::service::Opts),

@@ -147,7 +147,7 @@ fn the_budget_ends_the_loop_and_pauses_grow() {
         }
     }
     assert_eq!(starts.len(), BUDGET as usize, "{starts:?}");
-    let pauses: Vec<_> = starts.windows(2).map(|w| w[1].1 - w[0].1).collect();
+    let pauses: Vec<_> = starts.windows(2).map(|w| w[1].1.saturating_sub(w[0].1)).collect();
     assert!(pauses.windows(2).all(|w| w[0] < w[1]), "{pauses:?}");
     let group = stage.lead.order(stage.now).group;
     assert_eq!((group.phase, group.attempts), (GroupPhase::Degraded, BUDGET));

@@ -15,6 +15,18 @@ const ROTATE_AT: u64 = 16 * 1024 * 1024;
 /// Last words kept for the status.
 const KEEP: usize = 20;
 
+/// The agent's own words, which launchd appends to a file, begin anew beyond this.
+const AGENT_LOG_LIMIT: u64 = 1024 * 1024;
+
+/// Empties the file that launchd appends the agent's output to, once it is long: an agent that cannot start says so every
+/// ten seconds, for ever. A log that cannot be emptied stops nothing.
+pub fn bound(path: &str) {
+    let long = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > AGENT_LOG_LIMIT);
+    if long && let Ok(file) = OpenOptions::new().write(true).open(path) {
+        let _ = file.set_len(0);
+    }
+}
+
 /// Writes lines, rotates, remembers the last ones.
 #[derive(Debug)]
 pub struct Log {
@@ -75,6 +87,18 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_agents_own_words_begin_anew_when_they_are_long() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let path = dir.path().join("agent.log");
+        for (size, left) in [(AGENT_LOG_LIMIT, AGENT_LOG_LIMIT), (AGENT_LOG_LIMIT + 1, 0)] {
+            std::fs::write(&path, vec![b'x'; usize::try_from(size).expect("small")]).expect("written");
+            bound(path.to_str().expect("UTF-8"));
+            assert_eq!(std::fs::metadata(&path).expect("there").len(), left);
+        }
+        bound("/nowhere/agent.log");
+    }
 
     #[test]
     fn the_log_stays_small_and_keeps_the_newest() {

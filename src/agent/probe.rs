@@ -23,9 +23,8 @@ pub async fn one_token(api: SocketAddr) -> Result<(), String> {
         let body = json!({"prompt": "1", "max_tokens": 1, "temperature": 0.0});
         let (status, answer) = http::post_json(Box::new(stream), &api.to_string(), "/v1/completions", &body).await?;
         match status {
-            200 => Ok(()),
-            // Others are being served: that is life enough.
-            429 | 503 => Ok(()),
+            // 429 and 503: others are being served, which is life enough.
+            200 | 429 | 503 => Ok(()),
             _ => Err(format!("HTTP {status}: {}", answer.to_string().chars().take(200).collect::<String>())),
         }
     };

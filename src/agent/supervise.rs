@@ -29,6 +29,7 @@ pub async fn run(layout: &Layout) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| format!("cannot listen to signals: {e}"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| format!("cannot listen to signals: {e}"))?;
     let _lock = Lock::acquire(&layout.lock_file(), LOCK_LIMIT).await?;
+    super::log::bound(&layout.agent_log());
     let mut local = Local::new(layout);
     if let Some(note) = lock::clear_orphan(layout, ORPHAN_LIMIT).await? {
         local.note(&note);

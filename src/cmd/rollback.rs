@@ -36,9 +36,9 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
 async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) -> Outcome {
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
-    let mut ops = Ops::new(inventory, fleet, &book, &app.events);
-    let _held = lock(&ops).await?;
-    let found = ops.releases().await;
+    let mut rack = Ops::new(inventory, fleet, &book, &app.events);
+    let _held = lock(&rack).await?;
+    let found = rack.releases().await;
     let target = ops::rollback_target(&found).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|(n, why)| format!("{} {why}", inventory.label(n))).collect();
         Failure::new(Exit::NotFound, format!("there is nothing to go back to:\n{}", lines.join("\n")))
@@ -58,8 +58,8 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
         found.iter().filter(|(_, r)| is(r)).map(|(n, _)| n.clone()).collect()
     };
     let (to, from) = (ranks_of(|r| &r.previous), ranks_of(|r| &r.current));
-    ops.only(to.clone());
-    match go(&ops, inventory, &target, &now, &to).await {
+    rack.only(to.clone());
+    match go(&rack, inventory, &target, &now, &to).await {
         Ok(text) => {
             app.events.emit(Event::PhaseDone { id: "rollback", ok: true });
             app.printer.out(&text);
@@ -68,8 +68,8 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
         Err(failure) => {
             app.events.emit(Event::PhaseDone { id: "rollback", ok: false });
             phase("Take the rollback back");
-            ops.only(from.clone());
-            let returned = back(&ops, inventory, &now, &from).await;
+            rack.only(from.clone());
+            let returned = back(&rack, inventory, &now, &from).await;
             let aftermath = match returned {
                 Ok(_) => format!("release {} is running again", now.release),
                 Err(again) => format!("and what ran before does not run again: {}", again.message),

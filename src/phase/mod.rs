@@ -3,6 +3,7 @@ pub mod bundle;
 pub mod deploy;
 pub mod hold;
 pub mod inspect;
+pub mod logs;
 pub mod network;
 pub mod ops;
 pub mod proof;

@@ -102,15 +102,15 @@ impl<'a> Ops<'a> {
     pub async fn hold(&self) -> Result<Vec<Hold>, Vec<(NodeName, String)>> {
         let who = hold::desk();
         let work = self.nodes.iter().map(|n| async { (n.name.clone(), hold::take(n, "hold", None, &who).await) });
-        let (mut held, mut bad) = (Vec::new(), Vec::new());
+        let (mut all, mut bad) = (Vec::new(), Vec::new());
         for (name, answer) in futures::future::join_all(work).await {
             match answer {
-                Ok(hold::Answer::Held(hold)) => held.push(hold),
+                Ok(hold::Answer::Held(hold)) => all.push(hold),
                 Ok(hold::Answer::NoProgram) => {}
                 Err(why) => bad.push((name, why)),
             }
         }
-        if bad.is_empty() { Ok(held) } else { Err(bad) }
+        if bad.is_empty() { Ok(all) } else { Err(bad) }
     }
 
     /// Starts the agents; those that run stay as they are.

@@ -75,10 +75,11 @@ async fn exchange(node: &RuntimeNode, api: SocketAddr, body: Value) -> Result<(A
         .map_err(|e| format!("{api} on this node cannot be reached through SSH: {e}"))?;
     let streamed = body.get("stream").is_some();
     let mut first = None;
+    let mut begun = Vec::new();
     let mut seen = |data: &[u8]| {
-        // The first event only opens the message; text comes with the second.
-        if first.is_none() && String::from_utf8_lossy(data).contains("\"content\"") {
-            first = Some(started.elapsed());
+        if first.is_none() {
+            begun.extend_from_slice(data);
+            first = has_text(&begun).then(|| started.elapsed());
         }
     };
     let (status, bytes) = http::post(stream, &api.to_string(), "/v1/chat/completions", &body, &mut seen).await?;
@@ -93,6 +94,17 @@ async fn exchange(node: &RuntimeNode, api: SocketAddr, body: Value) -> Result<(A
         return Err(format!("the model answered without a token: {}", shown()));
     }
     Ok((Answer { tokens, first: first.filter(|_| streamed), whole }, said))
+}
+
+/// Whether an event with text has come: the first one only opens the message.
+fn has_text(begun: &[u8]) -> bool {
+    let whole = begun.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+    let text = String::from_utf8_lossy(begun.get(..whole).unwrap_or_default());
+    let said = |l: &str| {
+        let event: Value = serde_json::from_str(l.strip_prefix("data: ")?).ok()?;
+        Some(!event.pointer("/choices/0/delta/content")?.as_str()?.is_empty())
+    };
+    text.lines().any(|l| said(l) == Some(true))
 }
 
 fn tokens(object: &Value) -> Option<u64> {
@@ -127,6 +139,15 @@ fn streamed_answer(text: &str) -> Result<(u64, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_text_is_not_the_first_event() {
+        let opens = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+        let text = "data: {\"choices\":[{\"delta\":{\"content\":\"one\"}}]}";
+        assert!(!has_text(opens.as_bytes()));
+        assert!(!has_text(format!("{opens}{text}").as_bytes()), "not whole yet");
+        assert!(has_text(format!("{opens}{text}\n").as_bytes()));
+    }
 
     #[test]
     fn a_stream_is_read_to_its_end_or_is_an_error() {

@@ -181,9 +181,9 @@ fn frame(c: &Config<'_>, tied: bool, attention: Attention) -> Result<Architectur
 
 /// Heads of one kind.
 struct Heads {
-    heads: u64,
-    kv_heads: u64,
-    head_dim: u64,
+    count: u64,
+    kv: u64,
+    dim: u64,
 }
 
 impl Heads {
@@ -193,16 +193,16 @@ impl Heads {
             Some(dim) => dim,
             None => c.num("hidden_size")? / heads,
         };
-        Ok(Heads { heads, kv_heads: c.opt("num_key_value_heads")?.unwrap_or(heads), head_dim })
+        Ok(Heads { count: heads, kv: c.opt("num_key_value_heads")?.unwrap_or(heads), dim: head_dim })
     }
 
     fn attention(&self, reshape: Reshape) -> Attention {
-        Attention::Grouped { heads: self.heads, kv_heads: self.kv_heads, head_dim: self.head_dim, reshape }
+        Attention::Grouped { heads: self.count, kv_heads: self.kv, head_dim: self.dim, reshape }
     }
 
     /// The four projections of a layer.
     fn projections(&self, at: &str, width: u64, bias: (bool, bool)) -> [Module; 4] {
-        let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        let (q, kv) = (self.count * self.dim, self.kv * self.dim);
         let out = |name: &str, n| Module::linear(format!("{at}.{name}"), n, width, bias.0, Sharing::Outputs);
         let back = Module::linear(format!("{at}.o_proj"), width, q, bias.1, Sharing::InputsInGroups);
         [out("q_proj", q), out("k_proj", kv), out("v_proj", kv), back]
@@ -233,7 +233,7 @@ fn dense(c: &Config<'_>, model_type: &str) -> Result<Architecture, Unknown> {
         _ => ((false, false), false),
     };
     if model_type == "qwen2" {
-        heads.head_dim = width / heads.heads;
+        heads.dim = width / heads.count;
     }
     let tied = c.flag("tie_word_embeddings", true);
     let mut all = frame(c, tied, heads.attention(Reshape::ByHeads { normed }))?;
@@ -242,7 +242,7 @@ fn dense(c: &Config<'_>, model_type: &str) -> Result<Architecture, Unknown> {
         all.modules.extend(heads.projections(&format!("{at}.self_attn"), width, bias));
         if normed {
             for norm in ["q_norm", "k_norm"] {
-                all.modules.push(Module::vector(format!("{at}.self_attn.{norm}"), heads.head_dim, Sharing::Whole));
+                all.modules.push(Module::vector(format!("{at}.self_attn.{norm}"), heads.dim, Sharing::Whole));
             }
         }
         all.modules.extend(feed_forward(&format!("{at}.mlp"), 1, width, inner, mlp_bias, true));
@@ -271,7 +271,7 @@ fn qwen3_moe(c: &Config<'_>) -> Result<Architecture, Unknown> {
         let at = format!("model.layers.{n}");
         all.modules.extend(heads.projections(&format!("{at}.self_attn"), width, (false, false)));
         for norm in ["q_norm", "k_norm"] {
-            all.modules.push(Module::vector(format!("{at}.self_attn.{norm}"), heads.head_dim, Sharing::Whole));
+            all.modules.push(Module::vector(format!("{at}.self_attn.{norm}"), heads.dim, Sharing::Whole));
         }
         if !only.contains(&n) && (n + 1).is_multiple_of(step) {
             all.modules.push(Module::linear(format!("{at}.mlp.gate"), experts, width, false, Sharing::Whole));
@@ -283,7 +283,7 @@ fn qwen3_moe(c: &Config<'_>) -> Result<Architecture, Unknown> {
     Ok(all)
 }
 
-/// Router, shared and routed experts of GLM and DeepSeek.
+/// Router, shared and routed experts of GLM and `DeepSeek`.
 fn mixture(c: &Config<'_>, at: &str, width: u64) -> Result<Vec<Module>, Unknown> {
     let (experts, inner) = (c.num("n_routed_experts")?, c.num("moe_intermediate_size")?);
     let mut modules = vec![
@@ -308,7 +308,7 @@ fn glm4_moe(c: &Config<'_>) -> Result<Architecture, Unknown> {
         all.modules.extend(heads.projections(&format!("{at}.self_attn"), width, (bias, false)));
         if normed {
             for norm in ["q_norm", "k_norm"] {
-                all.modules.push(Module::vector(format!("{at}.self_attn.{norm}"), heads.head_dim, Sharing::Whole));
+                all.modules.push(Module::vector(format!("{at}.self_attn.{norm}"), heads.dim, Sharing::Whole));
             }
         }
         if n >= first {
@@ -362,7 +362,7 @@ fn gpt_oss(c: &Config<'_>) -> Result<Architecture, Unknown> {
     for n in 0..all.layers {
         let at = format!("model.layers.{n}");
         all.modules.extend(heads.projections(&format!("{at}.self_attn"), width, (true, true)));
-        all.modules.push(Module::vector(format!("{at}.self_attn.sinks"), heads.heads, Sharing::Heads));
+        all.modules.push(Module::vector(format!("{at}.self_attn.sinks"), heads.count, Sharing::Heads));
         all.modules.push(Module::linear(format!("{at}.mlp.router"), experts, width, true, Sharing::Whole));
         all.modules.extend(feed_forward(&format!("{at}.mlp.experts"), experts, width, inner, true, false));
     }
@@ -381,9 +381,9 @@ fn minimax(c: &Config<'_>) -> Result<Architecture, Unknown> {
         let at = format!("model.layers.{n}");
         all.modules.extend(heads.projections(&format!("{at}.self_attn"), width, (false, false)));
         if normed {
-            for (norm, count) in [("q_norm", heads.heads), ("k_norm", heads.kv_heads)] {
+            for (norm, count) in [("q_norm", heads.count), ("k_norm", heads.kv)] {
                 let path = format!("{at}.self_attn.{norm}");
-                all.modules.push(Module::vector(path, count * heads.head_dim, Sharing::Outputs));
+                all.modules.push(Module::vector(path, count * heads.dim, Sharing::Outputs));
             }
         }
         let moe = format!("{at}.block_sparse_moe");

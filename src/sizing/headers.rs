@@ -112,9 +112,9 @@ impl Architecture {
             module.quant = of("scales").and_then(|scales| {
                 let groups = Some(last(scales)).filter(|g| *g > 0 && inp.is_multiple_of(*g))?;
                 let bits = Some(last(weight) * 32 / inp).filter(|b| (1..=16).contains(b))?;
-                let scale = if scales.dtype == "U8" { 1 } else { 2 };
-                let bias = if of("biases").is_some() { 2 } else { 0 };
-                Some(Quant { bits, group: inp / groups, per_group: scale + bias })
+                let scale_bytes = if scales.dtype == "U8" { 1 } else { 2 };
+                let bias_bytes = if of("biases").is_some() { 2 } else { 0 };
+                Some(Quant { bits, group: inp / groups, per_group: scale_bytes + bias_bytes })
             });
             if module.quant.is_some() {
                 module.width = 2;

@@ -7,6 +7,7 @@ pub mod deploy;
 pub mod diagram;
 pub mod doctor;
 pub mod explain;
+pub mod logs;
 pub mod ops;
 pub mod plan;
 pub mod printer;

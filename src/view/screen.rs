@@ -1,8 +1,9 @@
 //! A picture that takes the whole terminal and leaves it as it was.
 
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::sync::mpsc;
 
 use crate::view::Printer;
 
@@ -61,4 +62,26 @@ impl Drop for Screen {
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// `q` on the keyboard. Nothing ever comes without one.
+pub fn quit_key(screen: Option<&Screen>) -> mpsc::Receiver<()> {
+    let (sender, receiver) = mpsc::channel(1);
+    if screen.is_none() || !std::io::stdin().is_terminal() {
+        // Kept open, so that nobody takes its end for a key.
+        std::mem::forget(sender);
+        return receiver;
+    }
+    // Blocked in its read when the process ends, which does not wait for it.
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while let Ok(1) = std::io::stdin().read(&mut byte) {
+            if matches!(byte, [b'q' | b'Q']) && sender.blocking_send(()).is_err() {
+                return;
+            }
+        }
+        // The end of the input is no key: the terminal may be gone, the person need not be.
+        std::mem::forget(sender);
+    });
+    receiver
 }

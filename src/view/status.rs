@@ -70,6 +70,20 @@ pub fn human(nodes: &[NodeStatus], inventory: &Inventory) -> String {
     out + &group(nodes, inventory) + &remarks
 }
 
+/// What fits on the screen of `status --watch`.
+pub fn picture(text: &str, inventory: &Inventory, height: usize) -> String {
+    let title = format!("{}: looked at every 2 s; q ends it", inventory.rack);
+    let lines: Vec<&str> = text.lines().collect();
+    let room = height.saturating_sub(2).max(1);
+    let mut shown: Vec<String> =
+        std::iter::once(title).chain(lines.iter().take(room).map(|l| (*l).to_owned())).collect();
+    if lines.len() > room {
+        shown.pop();
+        shown.push(format!("… {} more lines", lines.len() - room + 1));
+    }
+    shown.join("\n")
+}
+
 /// Bytes, for people.
 fn memory(bytes: u64) -> String {
     if bytes >= 10 << 30 { format!("{} GiB", bytes >> 30) } else { format!("{} MiB", bytes >> 20) }
@@ -137,7 +151,7 @@ fn uptime_s(node: &NodeStatus, status: &Status) -> Option<i64> {
 
 /// What rank 0's agent says of all ranks: what happens now, what has happened, what a person must do.
 fn group(nodes: &[NodeStatus], inventory: &Inventory) -> String {
-    let group = nodes.iter().filter_map(|n| reported(n)?.group.as_ref()).next();
+    let group = nodes.iter().find_map(|n| reported(n)?.group.as_ref());
     let Some(group) = group else { return String::new() };
     let mut text = String::new();
     let labels = |names: &[NodeName]| names.iter().map(|n| inventory.label(n)).collect::<Vec<_>>().join(", ");

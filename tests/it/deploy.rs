@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use macluster::sim::{Rack, RunningRack};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::support::{Ran, command, runtime};
 
@@ -161,7 +162,21 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     }
     assert!(smoke["streamed_answer"]["first_token_after_s"].as_f64().is_some_and(|s| s > 0.0), "{smoke}");
     let junit = bench.run(&["smoke", "-o", "junit"]).await.expect(0).stdout;
-    assert!(junit.contains(r#"tests="4" failures="0" errors="0""#), "{junit}");
+    assert!(junit.contains(r#"name="smoke" tests="4""#) && !junit.contains("<failure"), "{junit}");
+
+    // All of them, merged by time, and only what is new.
+    let all = bench.run(&["logs", "--since", "1h"]).await.expect(0).stdout;
+    let times: Vec<&str> = all.lines().filter_map(|l| l.split_whitespace().nth(1)).collect();
+    assert!(times.is_sorted() && times.len() > 10, "{all}");
+    for node in names {
+        assert!(all.lines().any(|l| l.starts_with(node) && l.contains("\"event\": \"generated\"")), "{all}");
+    }
+    let last = bench.run(&["logs", "--all", "-n", "2"]).await.expect(0).stdout;
+    assert_eq!(last.lines().count(), 6, "{last}");
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let none = bench.run(&["logs", "--since", &later.to_string()]).await.expect(0);
+    assert_eq!(none.stdout, "");
+    watched(&bench, api).await;
 
     // A deploy that fails before the switch touches nothing that runs.
     std::fs::rename(&shard, &kept).expect("moved");
@@ -236,6 +251,45 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     bench.run(&["undeploy", "--yes"]).await.expect(0);
     bench.status(10).await;
     bench.done().await;
+}
+
+/// `status --watch` looks again and again, `logs --follow` shows what happens meanwhile, and both end when asked.
+async fn watched(bench: &Bench, api: u16) {
+    let start = |args: &[&str]| {
+        let mut watch = tokio::process::Command::from(command(&bench.rack.dir));
+        watch.arg("-f").arg(&bench.rack.inventory).args(args).stdin(std::process::Stdio::null());
+        watch.stdout(std::process::Stdio::piped()).kill_on_drop(true);
+        let mut watch = watch.spawn().expect("it runs");
+        let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
+        (watch, lines)
+    };
+    let limit = Duration::from_secs(60);
+    let (mut watch, mut looks) = start(&["status", "--watch", "-o", "json"]);
+    let (mut follow, mut lines) = start(&["logs", "--follow", "-n", "1"]);
+    for _ in 0..2 {
+        let line =
+            tokio::time::timeout(limit, looks.next_line()).await.expect("in time").expect("read").expect("a look");
+        let look: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(look["nodes"][2]["state"], "ready", "{look}");
+    }
+    let first = tokio::time::timeout(limit, lines.next_line()).await.expect("in time").expect("read");
+    assert!(first.is_some_and(|l| l.starts_with("studio-")), "the end of what was there");
+    ask(api, "Hello").await;
+    let mut seen = BTreeSet::new();
+    while seen.len() < 3 {
+        let line =
+            tokio::time::timeout(limit, lines.next_line()).await.expect("in time").expect("read").expect("a line");
+        if line.contains("\"event\": \"generated\"") {
+            seen.extend(line.split_whitespace().next().map(str::to_owned));
+        }
+    }
+    for (child, code) in [(&mut watch, 0), (&mut follow, 130)] {
+        let pid =
+            child.id().and_then(|p| i32::try_from(p).ok()).and_then(rustix::process::Pid::from_raw).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("asked");
+        let ended = tokio::time::timeout(limit, child.wait()).await.expect("in time").expect("ended");
+        assert_eq!(ended.code(), Some(code));
+    }
 }
 
 /// Without the number of findings, which grows with the checks.

@@ -5,6 +5,7 @@
 
 mod agent;
 mod agents;
+mod bad_days;
 mod bundle;
 mod cabling;
 mod checklist;

@@ -6,14 +6,13 @@
 mod again;
 mod apply;
 mod boots;
-mod clock;
+pub mod clock;
 mod cut_off;
-mod faults;
 mod furnish;
 mod launch;
 mod namespace;
-mod rack;
-mod serve;
+pub mod rack;
+pub mod serve;
 mod witness;
 
 use std::io::Write;
@@ -43,7 +42,7 @@ fn obstacle() -> Option<String> {
 }
 
 /// Can this test run? If not it is said by name, or fails where it must run.
-fn ready(test: &str) -> bool {
+pub fn ready(test: &str) -> bool {
     let Some(why) = obstacle() else { return true };
     let must = std::env::var("MACLUSTER_REQUIRE_NETRACK").is_ok_and(|v| v == "1");
     assert!(!must, "netrack::{test} cannot run: {why}");

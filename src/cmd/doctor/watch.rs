@@ -2,12 +2,10 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 
 use super::Looking;
 use crate::app::App;
@@ -17,7 +15,7 @@ use crate::model::{Access, Inventory, Snapshot};
 use crate::remote::prompt::Nobody;
 use crate::remote::{ConnectOptions, Fleet};
 use crate::view::doctor::{Watch, short};
-use crate::view::screen::Screen;
+use crate::view::screen::{Screen, quit_key};
 
 /// Between two pictures.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -56,7 +54,7 @@ async fn look_on(
     last: &Cell<Exit>,
 ) -> Result<(), Failure> {
     let screen = Screen::open();
-    let mut keys = keys(screen.as_ref());
+    let mut quit = quit_key(screen.as_ref());
     let mut watch = Watch::default();
     let mut knocked = Instant::now();
     let mut first = true;
@@ -77,11 +75,11 @@ async fn look_on(
         first = false;
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            Some(()) = keys.recv() => return Ok(()),
+            Some(()) = quit.recv() => return Ok(()),
         }
         tokio::select! {
             () = look_again(app, inventory, fleet, snapshot, &mut knocked) => {}
-            Some(()) = keys.recv() => return Ok(()),
+            Some(()) = quit.recv() => return Ok(()),
         }
     }
 }
@@ -112,26 +110,4 @@ fn unreached(inventory: &Inventory, snapshot: &Snapshot) -> Option<String> {
     let silent = inventory.nodes.iter().filter(|n| snapshot.facts(&n.name).is_none());
     let labels: Vec<String> = silent.map(|n| inventory.label(&n.name)).collect();
     (!labels.is_empty()).then(|| format!("{} does not answer: trying again", labels.join(", ")))
-}
-
-/// `q` on the keyboard. Nothing ever comes without one.
-fn keys(screen: Option<&Screen>) -> mpsc::Receiver<()> {
-    let (sender, receiver) = mpsc::channel(1);
-    if screen.is_none() || !std::io::stdin().is_terminal() {
-        // Kept open, so that nobody takes its end for a key.
-        std::mem::forget(sender);
-        return receiver;
-    }
-    // Blocked in its read when the process ends, which does not wait for it.
-    std::thread::spawn(move || {
-        let mut byte = [0];
-        while let Ok(1) = std::io::stdin().read(&mut byte) {
-            if matches!(byte, [b'q' | b'Q']) && sender.blocking_send(()).is_err() {
-                return;
-            }
-        }
-        // The end of the input is no key: the terminal may be gone, the person need not be.
-        std::mem::forget(sender);
-    });
-    receiver
 }

@@ -132,7 +132,7 @@ fn choose(deploy: &mut Deploy, splits: &[Split]) -> Result<(), PhaseFailure> {
     Ok(())
 }
 
-/// Bytes of a node's memory, as system_profiler says it: Apple counts in powers of two.
+/// Bytes of a node's memory, as `system_profiler` says it: Apple counts in powers of two.
 fn memory(deploy: &Deploy, node: &NodeName) -> Option<u64> {
     let text = &deploy.snapshot.facts(node)?.hardware.as_ref().ok()?.memory;
     let (number, unit) = text.split_once(' ')?;

@@ -44,6 +44,8 @@ pub fn serving_after(rack: &NetRack, epoch: u64) -> Vec<Value> {
             return nodes;
         }
         assert!(started.elapsed() < AGAIN, "not serving again: {nodes:#?}");
+        // Each look costs the processors that the engines need.
+        std::thread::sleep(Duration::from_millis(300));
     }
 }
 
@@ -60,10 +62,8 @@ impl Asker {
     pub fn ask(&self) -> Result<Value, String> {
         let mut command = std::process::Command::new("nsenter");
         command.arg(format!("--net={}", self.0.display())).arg("curl").stdin(std::process::Stdio::null());
-        said(super::rack::ran({
-            command.args(arguments());
-            command
-        }))
+        command.args(arguments());
+        said(&super::rack::ran(command))
     }
 }
 
@@ -73,7 +73,7 @@ fn arguments() -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-fn said(ran: crate::support::Ran) -> Result<Value, String> {
+fn said(ran: &crate::support::Ran) -> Result<Value, String> {
     let value: Value = serde_json::from_str(&ran.stdout).map_err(|_| format!("{}{}", ran.stdout, ran.stderr))?;
     value["choices"][0]["message"]["content"].as_str().map(|_| value.clone()).ok_or_else(|| value.to_string())
 }

@@ -4,6 +4,7 @@
 //! `tests/reliability` runs this alone and writes the table into docs/reliability.md.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::clock;
-use super::rack::NetRack;
-use super::ready;
-use super::serve::{self, deploy, serving_after, status};
+use crate::netrack::rack::NetRack;
+use crate::netrack::serve::{self, deploy, serving_after, status};
+use crate::netrack::{clock, ready};
 use crate::support::{Ran, runtime};
 
 /// One row of the table.
@@ -29,10 +29,13 @@ struct Row {
     what: String,
 }
 
+/// When a request was made, when it ended, and how.
+type Asked = (Instant, Instant, Result<(), String>);
+
 /// A client that asks all the time, one request after the other.
 struct Client {
     stop: Arc<AtomicBool>,
-    seen: Arc<Mutex<Vec<(Instant, Instant, Result<(), String>)>>>,
+    seen: Arc<Mutex<Vec<Asked>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -52,6 +55,13 @@ impl Client {
             }
         });
         Client { stop, seen, thread: Some(thread) }
+    }
+
+    /// When the service was last missed after this moment.
+    fn missed_after(&self, from: Instant) -> Instant {
+        let seen = self.seen.lock().expect("no panic");
+        let missed = seen.iter().rfind(|(_, end, r)| *end >= from && r.is_err());
+        missed.map_or(from, |(begin, _, _)| *begin)
     }
 
     /// Waits for an answer that was asked for after this moment.
@@ -120,20 +130,10 @@ impl Day {
         hurt(self);
         serving_after(&self.rack, epoch);
         // The service has gone and come back: what is asked from now on is answered.
-        let end = client.answered_after(from.max(self.back(&client, from)));
+        let end = client.answered_after(from.max(client.missed_after(from)));
         let (told, broken) = client.lost();
         self.nothing_left_over(fault);
-        self.rows.push(Row { fault, again: Some(end - from), told, broken, what: what.to_owned() });
-    }
-
-    /// When the service was first missed after this moment.
-    fn back(&self, client: &Client, from: Instant) -> Instant {
-        let seen = client.seen.lock().expect("no panic");
-        seen.iter()
-            .filter(|(_, end, r)| *end >= from && r.is_err())
-            .map(|(begin, _, _)| *begin)
-            .next_back()
-            .unwrap_or(from)
+        self.row(Row { fault, again: Some(end - from), told, broken, what: what.to_owned() });
     }
 
     /// A fault that the service does not notice.
@@ -146,7 +146,12 @@ impl Day {
         let (told, broken) = client.lost();
         assert_eq!((self.epoch(), told + broken), (epoch, 0), "{fault}: the service was touched");
         self.nothing_left_over(fault);
-        self.rows.push(Row { fault, again: None, told, broken, what: what.to_owned() });
+        self.row(Row { fault, again: None, told, broken, what: what.to_owned() });
+    }
+
+    fn row(&mut self, row: Row) {
+        self.rows.push(row);
+        write(&self.rows);
     }
 
     /// One agent, one engine and its worker on every node; nothing else of the runtime.
@@ -165,7 +170,6 @@ fn other_bundle(dir: &Path) -> PathBuf {
     let mut bytes = std::fs::read(crate::support::binary()).expect("readable");
     bytes.push(b'\n');
     std::fs::write(&agent, bytes).expect("written");
-    use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).expect("rights");
     let output = crate::support::command(runtime::cache())
         .args(["bundle", "build", "--platform", "host", "-o", "json", "--agent"])
@@ -185,7 +189,7 @@ fn deploy_of(rack: &NetRack, bundle: &Path) -> Ran {
 
 #[test]
 fn every_fault_is_survived() {
-    if !ready("faults::every_fault_is_survived") {
+    if !ready("bad_days::every_fault_is_survived") {
         return;
     }
     let rack = serve::rack(3);
@@ -234,7 +238,6 @@ fn every_fault_is_survived() {
 
     dies_every_time(&mut day);
     deploys_that_fail(&mut day);
-    write(&day.rows);
 }
 
 /// An engine that cannot start any more: the budget of starts, then degraded, and no loop.
@@ -268,7 +271,7 @@ fn dies_every_time(day: &mut Day) {
     day.rack.macluster(&["restart"]).expect(0);
     let what = format!("degraded after 5 starts, {} s; then mended, and `macluster restart`", degraded.as_secs());
     day.nothing_left_over(fault);
-    day.rows.push(Row { fault, again: Some(from.elapsed()), told: 0, broken: 0, what });
+    day.row(Row { fault, again: Some(from.elapsed()), told: 0, broken: 0, what });
 }
 
 fn deploys_that_fail(day: &mut Day) {
@@ -313,7 +316,7 @@ fn deploys_that_fail(day: &mut Day) {
     assert!(refused.stderr.contains("another operation on the runtime is under way"), "{}", refused.stderr);
     day.nothing_left_over(fault);
     let what = "one deploys, the other is refused and told who does".to_owned();
-    day.rows.push(Row { fault, again: Some(took), told: 0, broken: 0, what });
+    day.row(Row { fault, again: Some(took), told: 0, broken: 0, what });
 
     // A wheel that has rotted on a node is sent again, and nothing else.
     let fault = "corrupted wheel on one node";
@@ -329,7 +332,7 @@ fn deploys_that_fail(day: &mut Day) {
     assert_eq!(std::fs::read(&wheel).expect("readable"), whole);
     day.nothing_left_over(fault);
     let what = "found by its hash, sent again".to_owned();
-    day.rows.push(Row { fault, again: Some(from.elapsed()), told: 0, broken: 0, what });
+    day.row(Row { fault, again: Some(from.elapsed()), told: 0, broken: 0, what });
 }
 
 /// The table, where `tests/reliability` asks for it.
