@@ -84,6 +84,7 @@ impl App {
             crate::collect::collect_facts(&inventory, &fleet, &self.events).await
         };
         crate::collect::paths(&inventory, &fleet, &mut snapshot).await;
+        crate::collect::runtime(&inventory, &fleet, &mut snapshot).await;
         fleet.close().await;
         Ok((inventory, snapshot))
     }

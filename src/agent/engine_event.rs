@@ -5,6 +5,10 @@ use serde::Deserialize;
 
 use super::status::{EngineError, State, Status};
 use crate::model::command::printable;
+use crate::model::runtime_facts::Reach;
+
+/// Attempts that the status holds.
+const MOST_RANKS: usize = 64;
 
 /// A line of the engine. Fields that only matter to the log are not read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -34,6 +38,11 @@ pub enum EngineEvent {
         /// Where, on rank 0.
         #[serde(default)]
         api: Option<String>,
+    },
+    /// What it could reach of the other ranks.
+    Reach {
+        /// Attempts.
+        results: Vec<Reach>,
     },
     /// A sign of life.
     Beat {
@@ -89,6 +98,11 @@ impl EngineEvent {
             EngineEvent::Ready { api } => {
                 status.enter(State::Ready, now);
                 status.api = api.as_deref().map(printable);
+            }
+            EngineEvent::Reach { results } => {
+                let clean =
+                    |r: &Reach| Reach { address: printable(&r.address), errno: r.errno, name: printable(&r.name) };
+                status.reach = results.iter().take(MOST_RANKS).map(clean).collect();
             }
             EngineEvent::Beat { phase } => {
                 status.last_beat_at = Some(now);

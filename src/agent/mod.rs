@@ -10,6 +10,7 @@ pub mod certify;
 pub mod config;
 pub mod engine_event;
 pub mod hold;
+pub mod inspect;
 pub mod layout;
 pub mod lead;
 pub mod ledger;

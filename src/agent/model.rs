@@ -7,6 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::sizing::{Architecture, headers};
 
@@ -138,6 +139,48 @@ fn whole(path: &Path) -> Result<u64, String> {
     } else {
         Err(format!("{name} has {size} bytes, its header says {expected}: copy it again"))
     }
+}
+
+/// One number for a whole folder, without reading the weights: SHA-256 over every file's name and size, the headers of
+/// the weight files, and the contents of all small files. `macluster model check` reads the weights too.
+///
+/// # Errors
+/// In words.
+pub fn digest(dir: &Path) -> Result<String, String> {
+    let wrong = |e: std::io::Error| format!("cannot read {}: {e}", dir.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // What downloaders and the Finder leave behind is not part of the model.
+        if !name.starts_with('.') && entry.path().is_file() {
+            files.push((name, entry.path()));
+        }
+    }
+    files.sort();
+    let mut hash = Sha256::new();
+    for (name, path) in files {
+        let mut file = File::open(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let size = file.metadata().map_err(wrong)?.len();
+        hash.update(format!("{}:{name}{size}:", name.len()));
+        let wanted = if name.ends_with(".safetensors") {
+            let mut length = [0; 8];
+            file.read_exact(&mut length).map_err(wrong)?;
+            hash.update(length);
+            u64::from_le_bytes(length).min(MAX_HEADER)
+        } else {
+            MAX_JSON
+        };
+        let mut rest = (&file).take(wanted);
+        let mut piece = [0; 8 * 1024];
+        loop {
+            match rest.read(&mut piece).map_err(wrong)? {
+                0 => break,
+                count => hash.update(&piece[..count]),
+            }
+        }
+    }
+    Ok(hex::encode(hash.finalize()))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::RankFile;
 use super::wire::Group;
+use crate::model::runtime_facts::Reach;
 
 /// Version of the status file.
 pub const STATUS_VERSION: u32 = 1;
@@ -142,6 +143,9 @@ pub struct Status {
     /// Until when the agents' certificates hold.
     #[serde(default)]
     pub certificates_until: Option<Timestamp>,
+    /// What the engine's own process could reach of the other ranks.
+    #[serde(default)]
+    pub reach: Vec<Reach>,
 }
 
 /// One end of this node's engine that nobody had asked for.
@@ -185,6 +189,7 @@ impl Status {
             debits: 0,
             group: None,
             certificates_until: None,
+            reach: Vec::new(),
         }
     }
 

@@ -63,7 +63,9 @@ pub fn blocks(finding: &Finding, inventory: &Inventory) -> bool {
     let rdma = matches!(backend, Backend::Jaccl | Backend::JacclRing);
     let links = rdma || (backend == Backend::Ring && inventory.runtime.over == Over::Links);
     let counts = match finding.category {
-        Category::Ssh | Category::Runtime => true,
+        Category::Ssh => true,
+        // What is deployed is replaced: a deploy is the remedy.
+        Category::Runtime => false,
         Category::Host => rdma || finding.check != "host.macos-identical",
         Category::Rdma => rdma,
         Category::Cabling | Category::Mesh => links,

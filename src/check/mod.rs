@@ -16,6 +16,8 @@ mod network;
 mod rdma;
 mod rdma_link;
 mod report;
+mod runtime;
+mod runtime_model;
 mod say;
 mod session;
 mod ssh;
@@ -60,7 +62,7 @@ pub trait Check: Sync {
 pub fn registry() -> &'static [&'static dyn Check] {
     static ALL: OnceLock<Vec<&'static dyn Check>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let files: [&'static [Row]; 16] = [
+        let files: [&'static [Row]; 18] = [
             ssh::CHECKS,
             session::CHECKS,
             host::CHECKS,
@@ -77,6 +79,8 @@ pub fn registry() -> &'static [&'static dyn Check] {
             cabling_ports::CHECKS,
             mesh::CHECKS,
             network::CHECKS,
+            runtime::CHECKS,
+            runtime_model::CHECKS,
         ];
         files.into_iter().flatten().map(|row| row as &dyn Check).collect()
     })

@@ -15,6 +15,9 @@ use crate::remote::{Fleet, Remote};
 /// Services of one node that are asked; a Mac has a dozen.
 const MOST_SERVICES: usize = 32;
 
+/// Importing MLX from a cold disk takes most of it.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(40);
+
 /// A command of the second round.
 struct Question {
     id: &'static str,
@@ -46,6 +49,32 @@ pub(super) async fn services(remote: &dyn Remote, facts: &NodeFacts) -> Vec<Tran
         })
         .collect();
     join_all(questions.iter().map(|q| ask(remote, q))).await
+}
+
+/// What the deployed macluster of each node says of the runtime there.
+pub async fn runtime(inventory: &Inventory, fleet: &Fleet, snapshot: &mut Snapshot) {
+    let install = inventory.paths.install.trim_end_matches('/');
+    let program = format!("{install}/current/bin/macluster");
+    let questions = fleet.reached().map(|(node, remote)| {
+        // Not words of their own: those are taken for paths of the node, before which its root is put.
+        let (root, install) = (format!("--root={}", remote.root()), format!("--install={install}"));
+        let args = vec!["node".to_owned(), "inspect".to_owned(), root, install];
+        let program = program.clone();
+        async move {
+            let result = run(remote.as_ref(), &program, args.clone(), RUNTIME_LIMIT, false).await;
+            let argv = std::iter::once(program).chain(args).collect();
+            (node, transcript(probe::RUNTIME, argv, result))
+        }
+    });
+    for (node, answer) in join_all(questions).await {
+        let Some(record) = snapshot.nodes.get_mut(node) else { continue };
+        let Ok(facts) = &mut record.facts else { continue };
+        // The login shell's words are taken off with those of the first round.
+        let noise = record.transcripts.iter().filter(|t| t.probe == probe::NOISE).cloned();
+        let list: Vec<Transcript> = noise.chain([answer.clone()]).collect();
+        facts.runtime = assemble::facts(&list, facts.session.clone()).runtime;
+        record.transcripts.push(answer);
+    }
 }
 
 /// Sends something over every link whose both ends have their address, from both ends at once, and adds what came of

@@ -21,7 +21,7 @@ use crate::model::{Cmd, CollectFailure, FailureKind, Inventory, NodeName, NodeRe
 use crate::parse::assemble;
 use crate::parse::probe::{CLOCK, NOISE, Probe, probes};
 use crate::remote::{Fleet, Remote, RemoteError};
-pub use again::paths;
+pub use again::{paths, runtime};
 pub use redact::redact;
 pub use refresh::{lost, refresh};
 pub use replay::replay;

@@ -7,9 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::fact::not_asked;
 pub use super::fact::{Fact, FactError, FactErrorKind};
 use super::host_facts::HostFacts;
 use super::network_facts::NetworkFacts;
+use super::runtime_facts::RuntimeFacts;
 
 /// Everything read from one node over one connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,13 @@ pub struct NodeFacts {
     /// What decides whether it stays up, has room, and is left alone by others.
     #[serde(default)]
     pub host: HostFacts,
+    /// What the node's own macluster says of the runtime; none where nothing is deployed.
+    #[serde(default = "not_inspected")]
+    pub runtime: Fact<Option<RuntimeFacts>>,
+}
+
+fn not_inspected() -> Fact<Option<RuntimeFacts>> {
+    not_asked("macluster")
 }
 
 impl NodeFacts {

@@ -10,6 +10,7 @@ pub mod inventory;
 pub mod name;
 pub mod network_facts;
 pub mod panel;
+pub mod runtime_facts;
 pub mod snapshot;
 
 pub use command::{Access, Cmd, Output, Stdin};

@@ -260,6 +260,7 @@ fn record(node: usize) -> NodeRecord {
         drift: vec![],
         network: NetworkFacts::nothing(),
         host: HostFacts::default(),
+        runtime: Ok(None),
     };
     NodeRecord { facts: Ok(facts), transcripts: vec![] }
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::model::facts::{RdmaSwitch, Session, Sudo};
 use crate::model::network_facts::LinkPath;
+use crate::model::runtime_facts::RuntimeFacts;
 use crate::model::{Fact, FactError, FactErrorKind, NodeFacts, Transcript};
 
 /// Reads all transcripts of one node. `session` is what the connection itself knows; the node's own word on its
@@ -36,6 +37,7 @@ pub fn facts(transcripts: &[Transcript], session: Session) -> NodeFacts {
         drift: all.drift(),
         network: all.network(),
         host: all.host(),
+        runtime: all.runtime(),
     }
 }
 
@@ -165,6 +167,18 @@ impl Transcripts<'_> {
     fn drift(&self) -> Vec<String> {
         let Ok(ran) = self.ran(probe::THUNDERBOLT, "system_profiler") else { return Vec::new() };
         thunderbolt::drift(ran.stdout).into_iter().map(|what| format!("{what} from system_profiler")).collect()
+    }
+
+    /// None where there is no such program: nothing is deployed.
+    fn runtime(&self) -> Fact<Option<RuntimeFacts>> {
+        let tool = "macluster";
+        match self.ran(probe::RUNTIME, tool) {
+            Err(e) if e.kind == FactErrorKind::CommandMissing => Ok(None),
+            Err(e) => Err(e),
+            Ok(ran) if ran.exit != Some(0) => Err(ran.failed(tool)),
+            Ok(ran) => serde_json::from_str(ran.stdout.trim())
+                .map_err(|e| error(tool, FactErrorKind::Malformed, format!("its answer cannot be read: {e}"))),
+        }
     }
 
     fn rdma_switch(&self) -> Fact<RdmaSwitch> {

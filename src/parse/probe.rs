@@ -70,6 +70,8 @@ pub const SERVICE_INFO: &str = "service-info";
 pub const LINK_PING: &str = "link-ping";
 /// The way to the peer of one link; second round, with each [`LINK_PING`].
 pub const LINK_ROUTE: &str = "link-route";
+/// What the deployed macluster says of itself; asked with the inventory's install folder.
+pub const RUNTIME: &str = "runtime";
 /// The node's own end of the SSH connection.
 pub const SESSION: &str = "session";
 /// The node's clock.

@@ -2,6 +2,7 @@
 
 mod host;
 mod network;
+mod runtime;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -87,7 +88,7 @@ type Case = (&'static str, Verdict, Damage, &'static str, Damage, &'static str);
 
 /// Of every category.
 static CASES: LazyLock<Vec<Case>> =
-    LazyLock::new(|| OWN.iter().chain(host::CASES).chain(network::CASES).copied().collect());
+    LazyLock::new(|| OWN.iter().chain(host::CASES).chain(network::CASES).chain(runtime::CASES).copied().collect());
 
 /// For each check: what makes it fail or warn, what it then says; what keeps it from telling, what it then says.
 /// All on three fully meshed studios, `backend: auto`, that pass everything.

@@ -177,6 +177,9 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     let none = bench.run(&["logs", "--since", &later.to_string()]).await.expect(0);
     assert_eq!(none.stdout, "");
     watched(&bench, api).await;
+    let doctor = bench.run(&["doctor", "--check", "runtime", "-o", "json"]).await.json();
+    let findings = doctor["findings"].as_array().expect("findings");
+    assert!(findings.len() >= 9 * 3 && findings.iter().all(|f| f["verdict"] == "pass"), "{doctor:#}");
 
     // A deploy that fails before the switch touches nothing that runs.
     std::fs::rename(&shard, &kept).expect("moved");
@@ -237,6 +240,11 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert_eq!(ran.stdout.matches("nothing ran").count(), 3, "{}", ran.stdout);
     let nodes = bench.status(6).await;
     assert!(nodes.iter().all(|n| n["state"] == "down" && n["release"].is_string()), "{nodes:?}");
+    let doctor = bench.run(&["doctor", "--check", "runtime.engine-health", "-o", "short"]).await.expect(0).stdout;
+    assert!(
+        doctor.starts_with("WARN runtime.engine-health rack: the runtime is deployed, and nothing of it"),
+        "{doctor}"
+    );
     let smoke = bench.run(&["smoke"]).await.expect(6);
     insta::assert_snapshot!("smoke_of_a_stopped_rack", findings_hidden(&smoke.stdout));
 

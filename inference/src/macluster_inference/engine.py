@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import config as rank_config
+from . import reach
 from .config import RankConfig
 from .control import STOP_LIMIT_S
 from .errors import EXIT_STOP_IGNORED, EXIT_UNEXPECTED, EngineError, Kind
@@ -82,7 +83,7 @@ class Supervisor:
         """Relay until the worker has ended; returns the exit code."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        for target in (self._read_agent, self._read_worker):
+        for target in (self._read_agent, self._read_worker, self._reach):
             threading.Thread(target=target, name=target.__name__, daemon=True).start()
         while True:
             try:
@@ -117,6 +118,11 @@ class Supervisor:
         for line in self._worker.stdout:
             self._messages.put(Line(line))
         self._messages.put(Ended())
+
+    def _reach(self) -> None:
+        """Beside the worker's imports: it takes no time of anybody."""
+        if results := reach.of_this_rank(self._config.rank):
+            self._events.emit("reach", results=results)
 
     def _tell(self, command: str) -> None:
         assert self._worker.stdin is not None

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Looking;
 use crate::app::App;
-use crate::collect::{collect, lost, paths, refresh};
+use crate::collect::{collect, lost, paths, refresh, runtime};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory, Snapshot};
 use crate::remote::prompt::Nobody;
@@ -30,6 +30,7 @@ pub(super) async fn run(looking: &Looking<'_>, app: &App) -> Outcome {
     let mut fleet = app.fleet(&inventory, Access::Read).await?;
     let mut snapshot = collect(&inventory, &fleet, &app.events).await;
     paths(&inventory, &fleet, &mut snapshot).await;
+    runtime(&inventory, &fleet, &mut snapshot).await;
     let last = Cell::new(Exit::Ok);
     let ended = |e| Failure::new(Exit::Unexpected, format!("cannot wait for signals: {e}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(ended)?;

@@ -11,7 +11,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use crate::agent::ledger::Ledger;
-use crate::agent::{Layout, activate, hold, model, python, releases, report};
+use crate::agent::{Layout, activate, hold, inspect, model, python, releases, report};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
@@ -65,6 +65,9 @@ enum Step {
     /// Report what the agent says, and whether it lives
     #[command(hide = true)]
     Status(Place),
+    /// Look at everything of the runtime here
+    #[command(hide = true)]
+    Inspect(Place),
     /// List the releases here
     #[command(hide = true)]
     Releases(Place),
@@ -143,6 +146,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         }
         Step::Python { root, path } => json(&python::find(&root, &path).map_err(failed)?),
         Step::Model { dir } => json(&model::look(&dir).map_err(failed)?),
+        Step::Inspect(place) => json(&inspect::inspect(&place.layout()).map_err(failed)?),
         Step::Releases(place) => json(&releases::look(&place.layout()).map_err(failed)?),
         Step::Hold { place, who } => {
             hold::hold(&place.layout(), &who).map_err(failed)?;

@@ -53,8 +53,10 @@ impl Text<'_> {
 /// The name of a service is an argument of the question about it.
 fn argv(t: &Transcript, names: &mut Pseudonyms) -> Vec<String> {
     let last = t.argv.len().saturating_sub(1);
-    let word = |(i, word): (usize, &String)| {
-        if t.probe == probe::SERVICE_INFO && i == last { names.service(word) } else { names.shapes(word) }
+    let word = |(i, word): (usize, &String)| match t.probe.as_str() {
+        probe::SERVICE_INFO if i == last => names.service(word),
+        probe::RUNTIME if word.starts_with("--root=") => "--root=/".to_owned(),
+        _ => names.shapes(word),
     };
     t.argv.iter().enumerate().map(word).collect()
 }
@@ -84,7 +86,7 @@ fn out(t: &Transcript, text: &str, names: &mut Pseudonyms) -> String {
             Some(who) => format!("by {}@desk", names.user(who.trim())),
             None => names.shapes(line),
         }),
-        probe::NOISE | probe::SUDO | probe::SESSION => names.prose(text),
+        probe::NOISE | probe::SUDO | probe::SESSION | probe::RUNTIME => names.prose(text),
         _ => names.shapes(text),
     }
 }

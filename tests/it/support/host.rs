@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use macluster::model::HostFacts;
 use macluster::model::host_facts::{Disk, FileVault, Firewall, PROTECTION_DOMAIN, Process, QUEUE_PAIR};
+use macluster::model::runtime_facts::{AgentFacts, FolderFacts, PortFacts, RankFacts, RuntimeFacts};
 
 /// When every node is asked for its time.
 pub const ASKED: Timestamp = Timestamp::constant(1_796_068_800, 0);
@@ -29,5 +30,34 @@ pub fn calm() -> HostFacts {
         login_shell: Ok("/bin/zsh".to_owned()),
         fast_synch: Ok(vec![]),
         clock: Ok(ASKED),
+    }
+}
+
+/// A rank that serves; `i` from 0.
+pub fn serving(i: u32, world_size: u32) -> RuntimeFacts {
+    let now: Timestamp = "2026-06-01T12:00:00Z".parse().expect("a time");
+    RuntimeFacts {
+        schema_version: 1,
+        release: "0123456789abcdef".to_owned(),
+        damaged: vec![],
+        rank: Some(RankFacts {
+            launch: "fedcba9876543210".to_owned(),
+            release: "0123456789abcdef".to_owned(),
+            rank: i,
+            world_size,
+            backend: "jaccl".to_owned(),
+            model: "/opt/macluster/models/bench".to_owned(),
+            folder: Ok(FolderFacts {
+                model_type: "llama".to_owned(),
+                bytes: 16 << 30,
+                digest: "00aa11bb22cc33dd".to_owned(),
+                share: Some(Ok(4 << 30)),
+            }),
+            certificates_until: now + jiff::SignedDuration::from_hours(24 * 300),
+            ports: vec![PortFacts { what: "agent".to_owned(), at: "192.0.2.11:7420".to_owned(), taken: None }],
+        }),
+        agent: Some(AgentFacts { engine: "ready".to_owned(), epoch: 3, error: None, degraded: None, reach: vec![] }),
+        python: Ok("0.31.0".to_owned()),
+        now,
     }
 }

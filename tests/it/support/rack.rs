@@ -14,7 +14,7 @@ use macluster::model::network_facts::{ConfiguredLink, Job, LINKS_JOB, LinkPath, 
 use macluster::model::snapshot::{FailureKind, SNAPSHOT_VERSION};
 use macluster::model::{CollectFailure, Inventory, NetworkFacts, NodeFacts, NodeName, NodeRecord, Snapshot};
 
-use super::host::{ASKED, calm};
+use super::host::{ASKED, calm, serving};
 
 /// A rack under construction.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Rack {
             .zip(1..)
             .map(|(node, i)| {
                 let record =
-                    NodeRecord { facts: Ok(node_facts(model, marketing, i, receptacles)), transcripts: vec![] };
+                    NodeRecord { facts: Ok(node_facts(model, marketing, i, receptacles, count)), transcripts: vec![] };
                 (node.name.clone(), record)
             })
             .collect();
@@ -315,7 +315,7 @@ pub fn gid(address: IpAddr) -> Gid {
     Gid { text: address.to_string(), address: Some(address) }
 }
 
-fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFacts {
+fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32, count: u32) -> NodeFacts {
     let devices: Vec<String> = (1..=receptacles).map(|r| format!("en{}", r + 1)).collect();
     let link_local = |r: u32| IpAddr::V6(format!("fe80::{i}:{r}").parse().expect("an address"));
     let mut ports = vec![HardwarePort { name: "Ethernet".to_owned(), device: "en0".to_owned(), mac: None }];
@@ -398,5 +398,6 @@ fn node_facts(model: &str, marketing: &str, i: u32, receptacles: u32) -> NodeFac
         drift: vec![],
         network: NetworkFacts::default(),
         host: calm(),
+        runtime: Ok(Some(serving(i - 1, count))),
     }
 }

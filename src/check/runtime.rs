@@ -1,0 +1,355 @@
+//! `runtime`: what is deployed: the same everywhere, able to run, and running.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Context;
+use super::say::{About, Row, Say, Trouble, at_machine, needs, run, unknown};
+use crate::model::runtime_facts::{RankFacts, RuntimeFacts};
+use crate::model::{Category, NodeFacts, NodeName, Verdict};
+
+pub(super) const CHECKS: &[Row] = &[
+    Row {
+        id: "runtime.release-identical",
+        category: Category::Runtime,
+        title: "all nodes have the same release, whole",
+        run: release_identical,
+    },
+    Row {
+        id: "runtime.python",
+        category: Category::Runtime,
+        title: "the release's Python starts and imports MLX",
+        run: python,
+    },
+    Row {
+        id: "runtime.ports-free",
+        category: Category::Runtime,
+        title: "nobody else has the runtime's ports",
+        run: ports_free,
+    },
+    Row {
+        id: "runtime.certificates",
+        category: Category::Runtime,
+        title: "the agents' certificates hold for a month and more",
+        run: certificates,
+    },
+    Row {
+        id: "runtime.local-network-privacy",
+        category: Category::Runtime,
+        title: "macOS lets the engine reach the other nodes",
+        run: local_network_privacy,
+    },
+    Row { id: "runtime.engine-health", category: Category::Runtime, title: "every rank serves", run: engine_health },
+];
+
+/// `runtime.certificates` warns from then on.
+const RENEW_BEFORE_DAYS: i64 = 30;
+
+/// A node with a release.
+pub(super) struct Deployed<'a> {
+    pub(super) node: &'a NodeName,
+    pub(super) facts: &'a NodeFacts,
+    pub(super) runtime: &'a RuntimeFacts,
+}
+
+/// Every node that has a release; says `skip` where that is not known, and once that there is nothing to judge.
+pub(super) fn deployed<'a>(ctx: &Context<'a>, say: &mut Say) -> Vec<Deployed<'a>> {
+    let mut all = Vec::new();
+    ctx.each_node(say, |node, facts, say| match &facts.runtime {
+        Ok(Some(runtime)) => all.push(Deployed { node, facts, runtime }),
+        Ok(None) => {}
+        Err(why) => say.skip(About::Node(node), unknown(why)),
+    });
+    // A rack that is made ready for its first deploy lacks nothing yet.
+    if all.is_empty() && say.silent() {
+        say.pass(About::Rack, "nothing is deployed yet");
+    }
+    all
+}
+
+/// The nodes that are ranks, with their configuration.
+pub(super) fn ranks<'a>(ctx: &Context<'a>, say: &mut Say) -> Vec<(Deployed<'a>, &'a RankFacts)> {
+    let all = deployed(ctx, say);
+    let none = all.iter().all(|d| d.runtime.rank.is_none());
+    if none && say.silent() {
+        say.pass(About::Rack, "no node is configured as a rank yet");
+    }
+    all.into_iter().filter_map(|d| d.runtime.rank.as_ref().map(|rank| (d, rank))).collect()
+}
+
+/// FAILURES E2, H4: ranks of different releases hang or crash without a word.
+fn release_identical(ctx: &Context<'_>, say: &mut Say) {
+    let all = deployed(ctx, say);
+    let mut launches: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for Deployed { node, runtime, .. } in &all {
+        let (about, label) = (About::Node(node), ctx.label(node));
+        let deploy = || run(["macluster deploy"]);
+        if !runtime.damaged.is_empty() {
+            say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!(
+                        "release {} on {label} is damaged: files of it are missing or have another size",
+                        runtime.release
+                    ),
+                    observed: runtime.damaged.join(", "),
+                    expected: "every file of its manifest".to_owned(),
+                    remedy: deploy(),
+                },
+            );
+            continue;
+        }
+        let Some(rank) = &runtime.rank else {
+            say.pass(about, format!("{label} has release {} and stays idle", runtime.release));
+            continue;
+        };
+        launches.entry((&rank.launch, &runtime.release)).or_default().push(label.clone());
+        if rank.release == runtime.release {
+            say.pass(about, format!("{label} has release {}", runtime.release));
+        } else {
+            say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!("{label} is configured for another release than the one that is active there"),
+                    observed: format!("active {}, configured {}", runtime.release, rank.release),
+                    expected: "one and the same".to_owned(),
+                    remedy: deploy(),
+                },
+            );
+        }
+    }
+    if launches.len() > 1 {
+        let told = launches
+            .iter()
+            .map(|((launch, release), nodes)| format!("release {release}, launch {launch}: {}", nodes.join(", ")));
+        say.trouble(
+            Verdict::Fail,
+            About::Rack,
+            Trouble {
+                message: "the ranks belong to different deploys: they never become one group".to_owned(),
+                observed: told.collect::<Vec<_>>().join("; "),
+                expected: "one release and one launch on all ranks".to_owned(),
+                remedy: run(["macluster deploy"]),
+            },
+        );
+    }
+}
+
+fn python(ctx: &Context<'_>, say: &mut Say) {
+    for Deployed { node, runtime, .. } in deployed(ctx, say) {
+        let (about, label) = (About::Node(node), ctx.label(node));
+        match &runtime.python {
+            Ok(version) => say.pass(about, format!("the runtime's Python on {label} imports MLX {version}")),
+            Err(why) => say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!("the runtime's Python on {label} does not work: no engine can start there"),
+                    observed: why.clone(),
+                    expected: "it starts and imports mlx, mlx_lm and the engine".to_owned(),
+                    remedy: run(["macluster deploy"]),
+                },
+            ),
+        }
+    }
+}
+
+fn ports_free(ctx: &Context<'_>, say: &mut Say) {
+    for (Deployed { node, .. }, rank) in ranks(ctx, say) {
+        let (about, label) = (About::Node(node), ctx.label(node));
+        let taken: Vec<_> = rank.ports.iter().filter_map(|p| Some((p, p.taken.as_ref()?))).collect();
+        if taken.is_empty() {
+            say.pass(about, format!("the runtime's ports on {label} are its own, or free"));
+        }
+        for (port, why) in taken {
+            let number = port.at.rsplit(':').next().unwrap_or_default();
+            say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!(
+                        "the {} cannot listen at {} on {label}: another program is there",
+                        port.what, port.at
+                    ),
+                    observed: why.clone(),
+                    expected: "nobody else listens there".to_owned(),
+                    remedy: at_machine([
+                        format!(
+                            "on {label}, in Terminal: sudo lsof -nP -iTCP:{number} -sTCP:LISTEN   # shows who it is"
+                        ),
+                        "stop that program, or give the runtime another port in macluster.yaml and deploy again"
+                            .to_owned(),
+                    ]),
+                },
+            );
+        }
+    }
+}
+
+fn certificates(ctx: &Context<'_>, say: &mut Say) {
+    for (Deployed { node, runtime, .. }, rank) in ranks(ctx, say) {
+        let (about, label) = (About::Node(node), ctx.label(node));
+        let left = (rank.certificates_until.as_second() - runtime.now.as_second()).div_euclid(86_400);
+        let until = rank.certificates_until.strftime("%Y-%m-%d");
+        if left >= RENEW_BEFORE_DAYS {
+            say.pass(about, format!("the certificates on {label} hold until {until}"));
+            continue;
+        }
+        let (verdict, message) = if left < 0 {
+            (
+                Verdict::Fail,
+                format!(
+                    "the agents' certificates on {label} have ended: after the next restart the ranks do not find each other"
+                ),
+            )
+        } else {
+            (Verdict::Warn, format!("the agents' certificates on {label} end in {left} days"))
+        };
+        say.trouble(
+            verdict,
+            about,
+            Trouble {
+                message,
+                observed: format!("until {until}"),
+                expected: format!("{RENEW_BEFORE_DAYS} days and more"),
+                remedy: run(["macluster deploy"]),
+            },
+        );
+    }
+}
+
+/// Addresses that the engine got no route to.
+fn refused(runtime: &RuntimeFacts) -> BTreeSet<&str> {
+    let all = runtime.agent.iter().flat_map(|a| &a.reach);
+    all.filter(|r| r.name == "EHOSTUNREACH").map(|r| r.address.as_str()).collect()
+}
+
+/// Those of them that `ping` reaches: macOS keeps the engine away from them.
+fn kept_away(facts: &NodeFacts, runtime: &RuntimeFacts) -> Vec<String> {
+    let serves = runtime.agent.as_ref().is_some_and(|a| a.engine == "ready");
+    let refused = refused(runtime);
+    let answered = facts.network.paths.iter().flatten().filter(|p| p.answered == Ok(true));
+    let reached = answered.map(|p| p.peer_address.to_string());
+    reached.filter(|a| !serves && refused.contains(a.as_str())).collect()
+}
+
+/// FAILURES D1 to D5: only the engine's own attempt tells, in the context that launchd gives it; no setting does. The
+/// system's own `ping` is exempt from the privacy: where it gets through and the engine does not, it is that.
+fn local_network_privacy(ctx: &Context<'_>, say: &mut Say) {
+    for (Deployed { node, facts, runtime }, rank) in ranks(ctx, say) {
+        let (about, label) = (About::Node(node), ctx.label(node));
+        if rank.world_size < 2 {
+            say.pass(about, format!("the engine of {label} needs no other node"));
+            continue;
+        }
+        let Some(agent) = &runtime.agent else {
+            say.skip(about, needs("runtime.engine-health", node));
+            continue;
+        };
+        if agent.engine == "ready" {
+            say.pass(about, format!("the engine of {label} has reached the other ranks"));
+            continue;
+        }
+        let reached = kept_away(facts, runtime);
+        if !reached.is_empty() {
+            say.trouble(
+                Verdict::Fail,
+                about,
+                Trouble {
+                    message: format!(
+                        "macOS keeps the engine of {label} from the local network: ping gets through to {}, the engine gets `No route to host`",
+                        reached.join(", ")
+                    ),
+                    observed: format!("EHOSTUNREACH from the engine's process, an answer to ping: {}", reached.join(", ")),
+                    expected: "the engine reaches what ping reaches".to_owned(),
+                    remedy: at_machine([
+                        format!("at {label}: System Settings > Privacy & Security > Local Network: allow what is named Python there; if it is on already, switch it off and on again"),
+                        format!("if it is not in the list, or nothing changes: restart {label}"),
+                        "then: macluster restart".to_owned(),
+                    ]),
+                },
+            );
+        } else if agent.reach.is_empty() {
+            say.skip(about, format!("not checked: the engine of {label} has not tried to reach another node yet"));
+        } else if refused(runtime).is_empty() {
+            say.pass(about, format!("nothing keeps the engine of {label} from the local network"));
+        } else {
+            let who = refused(runtime).into_iter().collect::<Vec<_>>().join(", ");
+            say.skip(
+                about,
+                format!(
+                    "not checked: the engine of {label} found no route to {who}, and neither is it known that ping does"
+                ),
+            );
+        }
+    }
+}
+
+fn engine_health(ctx: &Context<'_>, say: &mut Say) {
+    let all = ranks(ctx, say);
+    if !all.is_empty() && all.iter().all(|(d, _)| d.runtime.agent.is_none()) {
+        say.trouble(
+            Verdict::Warn,
+            About::Rack,
+            Trouble {
+                message: "the runtime is deployed, and nothing of it runs".to_owned(),
+                observed: "no agent lives on any rank".to_owned(),
+                expected: "one on every rank".to_owned(),
+                remedy: run(["macluster start"]),
+            },
+        );
+        return;
+    }
+    for (Deployed { node, runtime, facts }, rank) in all {
+        let (about, label) = (About::Node(node), ctx.label(node));
+        if !kept_away(facts, runtime).is_empty() {
+            say.skip(about, needs("runtime.local-network-privacy", node));
+            continue;
+        }
+        let (observed, message, remedy) = match &runtime.agent {
+            None => (
+                "no living agent".to_owned(),
+                format!(
+                    "the agent of rank {} on {label} does not live, or has not reported lately: the others wait for it",
+                    rank.rank
+                ),
+                run(["macluster start".to_owned(), format!("macluster logs {node}")]),
+            ),
+            Some(agent) if agent.engine == "ready" => {
+                say.pass(about, format!("rank {} on {label} serves, epoch {}", rank.rank, agent.epoch));
+                continue;
+            }
+            Some(agent) if agent.degraded.is_some() => (
+                agent.degraded.clone().unwrap_or_default(),
+                format!(
+                    "the engines were started in vain too often, and are not started any more: rank {} on {label}",
+                    rank.rank
+                ),
+                run(["macluster status", "macluster restart"]),
+            ),
+            Some(agent) if agent.error.is_some() => (
+                agent.error.clone().unwrap_or_default(),
+                format!("the engine of rank {} on {label} has failed", rank.rank),
+                run(["macluster status".to_owned(), format!("macluster logs {node}")]),
+            ),
+            Some(agent) => {
+                say.trouble(
+                    Verdict::Warn,
+                    about,
+                    Trouble {
+                        message: format!(
+                            "rank {} on {label} does not serve yet: its engine is {}",
+                            rank.rank, agent.engine
+                        ),
+                        observed: agent.engine.clone(),
+                        expected: "ready".to_owned(),
+                        remedy: run(["macluster status --watch"]),
+                    },
+                );
+                continue;
+            }
+        };
+        say.trouble(Verdict::Fail, about, Trouble { message, observed, expected: "ready".to_owned(), remedy });
+    }
+}
