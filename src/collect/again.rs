@@ -54,16 +54,16 @@ pub(super) async fn services(remote: &dyn Remote, facts: &NodeFacts) -> Vec<Tran
 /// What the deployed macluster of each node says of the runtime there.
 pub async fn runtime(inventory: &Inventory, fleet: &Fleet, snapshot: &mut Snapshot) {
     let install = inventory.paths.install.trim_end_matches('/');
-    let program = format!("{install}/current/bin/macluster");
+    let path = format!("{install}/current/bin/macluster");
     let questions = fleet.reached().map(|(node, remote)| {
         // Not words of their own: those are taken for paths of the node, before which its root is put.
-        let (root, install) = (format!("--root={}", remote.root()), format!("--install={install}"));
-        let args = vec!["node".to_owned(), "inspect".to_owned(), root, install];
-        let program = program.clone();
+        let place = [format!("--root={}", remote.root()), format!("--install={install}")];
+        let args: Vec<String> = ["node", "inspect"].map(str::to_owned).into_iter().chain(place).collect();
+        let program = path.clone();
         async move {
             let result = run(remote.as_ref(), &program, args.clone(), RUNTIME_LIMIT, false).await;
-            let argv = std::iter::once(program).chain(args).collect();
-            (node, transcript(probe::RUNTIME, argv, result))
+            let line = std::iter::once(program).chain(args).collect();
+            (node, transcript(probe::RUNTIME, line, result))
         }
     });
     for (node, answer) in join_all(questions).await {
