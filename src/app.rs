@@ -192,6 +192,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         Command::Smoke(opts) => cmd::smoke::run(opts, app).await,
         Command::Status(opts) => cmd::status::run(opts, app).await,
         Command::Logs(opts) => cmd::logs::run(opts, app).await,
+        Command::Model(opts) => cmd::model::run(opts, app).await,
         Command::Sizing(opts) => cmd::sizing::run(opts, app).await,
         Command::Start(opts) => cmd::service::run(opts, app, Way::Start).await,
         Command::Stop(opts) => cmd::stop::run(opts, app).await,

@@ -79,6 +79,8 @@ pub enum Command {
     Snapshot(cmd::snapshot::Opts),
     /// Say what a model needs on each node, and on how many it runs
     Sizing(cmd::sizing::Opts),
+    /// Bring a model to every node, or prove it there
+    Model(cmd::model::Opts),
     /// Build the offline runtime bundle
     Bundle(cmd::bundle::Opts),
     /// Install and start the runtime on every node

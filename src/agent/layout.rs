@@ -63,6 +63,11 @@ impl Layout {
         self.below("current")
     }
 
+    /// The program that looks at models where nothing is deployed.
+    pub fn tools(&self) -> String {
+        self.below("tools")
+    }
+
     /// Configuration.
     pub fn etc(&self) -> String {
         self.below("etc")

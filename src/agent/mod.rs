@@ -27,6 +27,7 @@ pub mod releases;
 pub mod report;
 pub mod role;
 pub mod status;
+pub mod store;
 mod supervise;
 pub mod tls;
 pub mod wire;

@@ -14,6 +14,7 @@ pub mod hostfile;
 pub mod init;
 pub mod logs;
 pub mod man;
+pub mod model;
 pub mod network;
 pub mod node;
 pub mod releases;

@@ -4,6 +4,7 @@ pub mod deploy;
 pub mod hold;
 pub mod inspect;
 pub mod logs;
+pub mod model;
 pub mod network;
 pub mod ops;
 pub mod proof;

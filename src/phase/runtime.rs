@@ -105,6 +105,7 @@ impl RuntimeNode {
             .with("install", layout.install())
             .with("base", layout.base())
             .with("current", layout.current())
+            .with("tools", layout.tools())
             .with("plist", layout.plist())
             .with("label", AGENT_LABEL);
         if let Some(id) = id {

@@ -8,6 +8,7 @@ pub mod diagram;
 pub mod doctor;
 pub mod explain;
 pub mod logs;
+pub mod model;
 pub mod ops;
 pub mod plan;
 pub mod printer;

@@ -26,6 +26,7 @@ mod init;
 mod inventory;
 mod known_hosts;
 mod mesh;
+mod model;
 mod netrack;
 mod network;
 mod network_deadman;

@@ -3,6 +3,7 @@
 //! `replace` is for people. The others are the steps of deploy that run on a node, from the binary that was pushed
 //! there; their answers are JSON for the macluster at the desk.
 
+mod files;
 mod replace;
 
 use std::path::PathBuf;
@@ -61,6 +62,12 @@ enum Step {
     Model {
         /// Absolute path
         dir: PathBuf,
+    },
+    /// Compare, take in or hash the files of a model
+    #[command(hide = true)]
+    Files {
+        #[command(subcommand)]
+        step: files::Step,
     },
     /// Report what the agent says, and whether it lives
     #[command(hide = true)]
@@ -147,6 +154,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         Step::Python { root, path } => json(&python::find(&root, &path).map_err(failed)?),
         Step::Model { dir } => json(&model::look(&dir).map_err(failed)?),
         Step::Inspect(place) => json(&inspect::inspect(&place.layout()).map_err(failed)?),
+        Step::Files { step } => files::run(&step).map_err(failed)?,
         Step::Releases(place) => json(&releases::look(&place.layout()).map_err(failed)?),
         Step::Hold { place, who } => {
             hold::hold(&place.layout(), &who).map_err(failed)?;

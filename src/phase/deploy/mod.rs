@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 
 pub use context::{Cause, PhaseFailure};
 pub use context::{Deploy, Deployed, Options, Target};
+pub use space::available_kib;
 
 use crate::event::Event;
 

@@ -3,7 +3,7 @@
 /// Kilobytes that are free, on the file system that was asked about.
 ///
 /// The columns are counted from the percent sign, because the first one may hold blanks (`map auto_home`).
-pub(super) fn available_kib(text: &str) -> Option<u64> {
+pub fn available_kib(text: &str) -> Option<u64> {
     let row = text.lines().filter(|l| !l.trim().is_empty()).nth(1)?;
     let words: Vec<&str> = row.split_whitespace().collect();
     let percent = words.iter().position(|w| w.strip_suffix('%').is_some_and(|n| n.parse::<u32>().is_ok()))?;

@@ -1,0 +1,149 @@
+//! Brings a model to every node at once: only files that a node does not have, each proven by its hash there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::program;
+use crate::agent::store::{Lacks, ModelList};
+use crate::event::{Event, Events};
+use crate::model::Stdin;
+use crate::model::command::TarEntry;
+use crate::phase::deploy::available_kib;
+use crate::phase::runtime::{RuntimeNode, StepError};
+
+/// The bar over all nodes.
+const ALL: &str = "copying to all nodes";
+/// Left free on a disk that takes a model, KiB: macOS needs room to swap.
+const SPARE_KIB: u64 = 1 << 20;
+
+/// What is brought where.
+pub struct Push<'a> {
+    /// Folder at the desk.
+    pub source: &'a Path,
+    /// Its files.
+    pub list: &'a ModelList,
+    /// Folder on every node, without a node's root.
+    pub to: &'a str,
+    /// This program, for nodes that have none.
+    pub own: PathBuf,
+    /// Where progress goes.
+    pub events: Events,
+}
+
+/// What it came to on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// Files that were sent.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A node that is ready to receive.
+pub struct Ready {
+    folder: String,
+    missing: Vec<String>,
+    /// Bytes that will be sent.
+    pub bytes: u64,
+}
+
+impl Push<'_> {
+    /// Looks what a node lacks, and whether it has room for it. Changes nothing but an empty folder.
+    ///
+    /// # Errors
+    /// In words.
+    pub async fn prepare(&self, node: &RuntimeNode) -> Result<Ready, String> {
+        let words = |e: StepError| e.to_string();
+        program::provide(node, &self.own).await?;
+        let folder = crate::model::inventory::Paths::rooted(node.layout.root(), self.to);
+        node.step("make-model-folder").with("model", &folder).ok().await.map_err(words)?;
+        let lacks = lacks(node, &folder, self.list).await?;
+        if !lacks.extra.is_empty() {
+            return Err(format!(
+                "{folder} holds files that the model does not have: {}; remove them, or choose another folder with --to",
+                shown(&lacks.extra)
+            ));
+        }
+        let bytes = self.list.files.iter().filter(|f| lacks.missing.contains(&f.path)).map(|f| f.size).sum();
+        let df = node.step("ask-model-space").with("model", &folder).ok().await.map_err(words)?;
+        let needed = bytes / 1024 + SPARE_KIB;
+        match available_kib(&df.text()) {
+            Some(free) if free < needed && bytes > 0 => {
+                return Err(format!("the disk has {} MiB left, {} MiB are needed", free / 1024, needed / 1024));
+            }
+            Some(_) => {}
+            None => return Err(format!("cannot read how much room is left: {}", df.describe())),
+        }
+        Ok(Ready { folder, missing: lacks.missing, bytes })
+    }
+
+    /// Sends what is missing, proves it and puts it in its place. `sent`: bytes to all nodes so far, of `total`.
+    ///
+    /// # Errors
+    /// In words; what has arrived whole stays for the next time.
+    pub async fn send(
+        &self,
+        node: &RuntimeNode,
+        ready: Ready,
+        sent: Arc<AtomicU64>,
+        total: u64,
+    ) -> Result<Pushed, String> {
+        let words = |e: StepError| e.to_string();
+        if !ready.missing.is_empty() {
+            let files = self.list.files.iter().filter(|f| ready.missing.contains(&f.path));
+            let entries = files.map(|f| TarEntry {
+                path: f.path.clone(),
+                source: self.source.join(&f.path),
+                mode: 0o644,
+                size: f.size,
+            });
+            let (events, name, bytes) = (Arc::clone(&self.events), node.name.clone(), ready.bytes);
+            let mut before = 0;
+            let tell = move |done: u64| {
+                // The archive is a little longer than what is in it.
+                let done = done.min(bytes);
+                let what = "copying the model".to_owned();
+                events.emit(Event::Progress { node: Some(name.clone()), what, done, total: bytes });
+                let step = done.saturating_sub(before);
+                let all = sent.fetch_add(step, Ordering::Relaxed) + step;
+                before = done;
+                events.emit(Event::Progress { node: None, what: ALL.to_owned(), done: all.min(total), total });
+            };
+            let call = node.step("receive-model").with("model", &ready.folder).stdin(Stdin::Tar(entries.collect()));
+            call.on_sent(Box::new(tell)).ok().await.map_err(words)?;
+        }
+        let list = serde_json::to_vec(self.list).map_err(|e| e.to_string())?;
+        let call = node.step("adopt-model").with("model", &ready.folder);
+        call.stdin(Stdin::Bytes(list)).ok().await.map_err(|e| e.words())?;
+        Ok(Pushed { files: ready.missing.len(), bytes: ready.bytes })
+    }
+
+    /// A bar over all nodes, while something is sent.
+    pub fn begin(&self) {
+        self.events.emit(Event::TaskStarted { node: None, what: ALL.to_owned() });
+    }
+
+    /// Its end.
+    pub fn end(&self) {
+        self.events.emit(Event::TaskDone { node: None, what: ALL.to_owned(), error: None });
+    }
+}
+
+/// Asks a node what it lacks of a list.
+///
+/// # Errors
+/// In words.
+async fn lacks(node: &RuntimeNode, folder: &str, list: &ModelList) -> Result<Lacks, String> {
+    let list = serde_json::to_vec(list).map_err(|e| e.to_string())?;
+    let call = node.step("compare-model").with("model", folder).stdin(Stdin::Bytes(list));
+    let output = call.ok().await.map_err(|e| e.words())?;
+    serde_json::from_slice(&output.stdout).map_err(|e| format!("its answer cannot be read: {e}"))
+}
+
+/// A few names, and how many more.
+pub(super) fn shown(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
+    let rest = names.len() - first.len();
+    if rest == 0 { first.join(", ") } else { format!("{} and {rest} more", first.join(", ")) }
+}
