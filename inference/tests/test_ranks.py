@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 from itertools import pairwise
@@ -103,6 +104,20 @@ def test_a_stop_that_cannot_be_honoured_ends_in_70(tiny: Path, tmp_path: Path) -
         assert rack[0].wait() == 70
         stopped = rack[0].all("stopped")[0]
     assert "did not stop within 10 s" in stopped["reason"]
+
+
+def test_a_client_is_told_although_the_ranks_hang(tiny: Path, tmp_path: Path) -> None:
+    """Rank 1 stands still in the middle of an answer: rank 0 never comes back from its collective."""
+    with cluster(tmp_path, tiny, 2) as rack:
+        rack.go()
+        stream = Stream(rack.port, "/v1/completions", {"prompt": "talk", "max_tokens": 4000})
+        next(stream.events())
+        os.kill(rack[1].worker_pid(), signal.SIGSTOP)
+        rack[0].signal(signal.SIGTERM)
+        *_, last = stream.events()
+        assert json.loads(last)["error"]["code"] == "stopping"
+        assert rack[0].wait() == 70
+        rack[1].kill_all()
 
 
 def test_a_lost_rank_ends_the_others_with_an_error(tiny: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from .errors import EXIT_STOP_IGNORED, StopRequestedError
 
@@ -23,6 +24,7 @@ class Control:
         self._go = threading.Event()
         self._stop = threading.Event()
         self._changed = threading.Event()
+        self._at_stop: Callable[[], None] | None = None
         self.reason = ""
 
     def listen(self) -> None:
@@ -46,7 +48,15 @@ class Control:
         if not self._stop.is_set():
             self.reason = reason
             self._stop.set()
+            if self._at_stop:
+                self._at_stop()
         self._changed.set()
+
+    def at_stop(self, action: Callable[[], None]) -> None:
+        """Do this as soon as a stop is asked for, whatever the thread that computes is waiting for."""
+        self._at_stop = action
+        if self.stopping:
+            action()
 
     @property
     def stopping(self) -> bool:

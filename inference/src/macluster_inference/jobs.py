@@ -104,6 +104,7 @@ class Jobs:
     def __init__(self) -> None:
         self._queue: queue.Queue[Job] = queue.Queue(QUEUE_LIMIT)
         self._closed = False
+        self._active: Job | None = None
         self.phase = "starting"
         self.served = 0
         self._met_at = 0.0
@@ -132,12 +133,17 @@ class Jobs:
                 job = self._queue.get_nowait()
         except queue.Empty:
             return None
+        self._active = job
+        if self._closed:  # it closed in between, and may not have seen this job
+            job.fail(stopping_error())
         return job
 
     def close(self) -> None:
-        """Refuse what comes from now on, and what is waiting."""
+        """Refuse what comes from now on, what is waiting, and what is being answered. May be called again."""
         self._closed = True
         self.phase = "stopping"
+        if active := self._active:
+            active.fail(stopping_error())
         while True:
             try:
                 self._queue.get_nowait().fail(stopping_error())
@@ -154,6 +160,7 @@ class Jobs:
 
     def finish(self, job: Job, end: End, tokens: int) -> None:
         """A job was done; counted before its client can ask."""
+        self._active = None
         self.served += 1
         self.met("idle")
         job.finish(end, tokens)

@@ -156,6 +156,8 @@ def serve(
     try:
         if front:
             rank.alive("idle", 0)
+            # Ranks that hang never come back to say so; clients are told all the same.
+            control.at_stop(front.jobs.close)
             front.open(config, rank)
         events.emit("ready", api=str(config.api) if config.api else None, model=config.model_id)
         _Loop(config, loaded, chunk, group, control, events, rank, jobs).run()
