@@ -383,3 +383,38 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
     bench.done().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_desk_that_dies_at_any_step_is_made_good_by_the_next_deploy() {
+    let bench = Bench::of(1).await;
+    let bundle = bench.bundle.to_str().expect("UTF-8");
+    for phase in macluster::phase::deploy::PHASES {
+        let mut desk = tokio::process::Command::from(command(&bench.rack.dir));
+        desk.arg("-f").arg(&bench.rack.inventory).args(["deploy", "--yes", "--bundle", bundle]);
+        desk.env("MACLUSTER_CACHE", runtime::cache()).stdin(std::process::Stdio::null());
+        desk.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).kill_on_drop(true);
+        let mut desk = desk.spawn().expect("it runs");
+        let mut lines = BufReader::new(desk.stderr.take().expect("piped")).lines();
+        let wanted = format!("==> {}", phase.title());
+        let mut seen = Vec::new();
+        while seen.last() != Some(&wanted) {
+            let line = tokio::time::timeout(Duration::from_secs(120), lines.next_line())
+                .await
+                .expect("in time")
+                .expect("read");
+            seen.push(line.unwrap_or_else(|| panic!("{wanted} never came: {seen:#?}")));
+        }
+        // SIGKILL: nothing is taken back.
+        desk.kill().await.expect("killed");
+        desk.wait().await.expect("gone");
+    }
+    // Whatever stands there half-done: one deploy, and it serves, without anything left over.
+    bench.deploy().await.expect(0);
+    let nodes = bench.status(0).await;
+    assert_eq!(nodes[0]["processes"].as_array().map(Vec::len), Some(3), "{nodes:?}");
+    assert!(!bench.on("studio-1", "opt/macluster/staging").exists());
+    assert!(!bench.on("studio-1", "opt/macluster/etc.next").exists());
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
+    assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
+    bench.done().await;
+}
