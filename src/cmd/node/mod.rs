@@ -15,6 +15,7 @@ use crate::agent::{Layout, activate, hold, model, python, releases, report};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::phase::bundle::inspect::own_version;
 use crate::phase::bundle::manifest::RELEASE_EXTRAS;
 use crate::phase::bundle::{Manifest, Platform};
 
@@ -123,7 +124,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
             platform: Platform::host(),
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
-            version: env!("CARGO_PKG_VERSION"),
+            version: own_version(),
             uid: rustix::process::getuid().as_raw(),
             gid: rustix::process::getgid().as_raw(),
         }),
