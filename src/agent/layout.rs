@@ -5,6 +5,9 @@ use crate::model::inventory::Paths;
 /// launchd's label of the agent.
 pub const AGENT_LABEL: &str = "com.macluster.agent";
 
+/// Name of the folder, inside staging, that receives the program alone.
+pub const PROBE: &str = "probe";
+
 /// Paths below `<root><install>`, as the node sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -41,6 +44,11 @@ impl Layout {
 
     fn below(&self, path: &str) -> String {
         format!("{}/{path}", self.base())
+    }
+
+    /// What arrives.
+    pub fn arrivals(&self) -> String {
+        self.below("staging")
     }
 
     /// Where a release is received.

@@ -9,6 +9,7 @@ pub mod beat;
 pub mod certify;
 pub mod config;
 pub mod engine_event;
+pub mod gather;
 pub mod hold;
 pub mod inspect;
 pub mod layout;

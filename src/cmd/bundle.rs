@@ -1,13 +1,13 @@
 //! `macluster bundle`: the offline runtime, built once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use crate::app::App;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::phase::bundle::{Manifest, Platform, Request, build, cache_dir};
+use crate::phase::bundle::{Manifest, Platform, Request, build, cache_dir, inspect};
 use crate::view;
 
 /// Options of `macluster bundle`.
@@ -21,6 +21,14 @@ pub struct Opts {
 enum Command {
     /// Build a bundle; the same inputs give the same id
     Build(Build),
+    /// Show what is in a bundle: packages with their licences, Python, agent; hashes are not compared
+    Inspect {
+        /// The bundle's folder
+        dir: PathBuf,
+        /// Output format
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Format,
+    },
     /// Prove that a folder is exactly the bundle that its manifest describes
     Verify {
         /// The bundle's folder
@@ -63,6 +71,7 @@ struct Build {
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     match opts.command {
         Command::Build(opts) => make(opts, app).await,
+        Command::Inspect { dir, output } => look(dir, output, app).await,
         Command::Verify { dir, output } => verify(dir, output, app).await,
     }
 }
@@ -86,23 +95,38 @@ async fn make(opts: Build, app: &App) -> Outcome {
     Ok(Exit::Ok)
 }
 
+async fn look(dir: PathBuf, output: Format, app: &App) -> Outcome {
+    let found = on_bundle(dir, inspect).await?;
+    app.printer.out(&match output {
+        Format::Human => view::bundle::inspected(&found),
+        Format::Json => view::bundle::inspected_json(&found),
+    });
+    Ok(Exit::Ok)
+}
+
 async fn verify(dir: PathBuf, output: Format, app: &App) -> Outcome {
-    if !dir.is_dir() {
-        return Err(Failure::new(Exit::NotFound, format!("there is no folder {}", dir.display())));
-    }
-    let folder = dir.clone();
-    let checked = tokio::task::spawn_blocking(move || {
-        let manifest = Manifest::read(&folder)?;
-        manifest.verify(&folder, &[], &mut |_| {})?;
-        Ok::<_, String>(manifest)
-    })
-    .await
-    .unwrap_or_else(|e| Err(e.to_string()));
-    let manifest = checked
-        .map_err(|why| Failure::new(Exit::ChecksFailed, format!("{} is no intact bundle: {why}", dir.display())))?;
+    let proof = |dir: &Path| {
+        let manifest = Manifest::read(dir)?;
+        manifest.verify(dir, &[], &mut |_| {})?;
+        Ok(manifest)
+    };
+    let manifest = on_bundle(dir, proof).await?;
     app.printer.out(&match output {
         Format::Human => view::bundle::verified(&manifest),
         Format::Json => view::bundle::verified_json(&manifest),
     });
     Ok(Exit::Ok)
+}
+
+/// Does something with a bundle's folder, off the threads that wait.
+async fn on_bundle<T: Send + 'static>(
+    dir: PathBuf,
+    work: impl FnOnce(&Path) -> Result<T, String> + Send + 'static,
+) -> Result<T, Failure> {
+    if !dir.is_dir() {
+        return Err(Failure::new(Exit::NotFound, format!("there is no folder {}", dir.display())));
+    }
+    let folder = dir.clone();
+    let done = tokio::task::spawn_blocking(move || work(&folder)).await.unwrap_or_else(|e| Err(e.to_string()));
+    done.map_err(|why| Failure::new(Exit::ChecksFailed, format!("{} is no intact bundle: {why}", dir.display())))
 }

@@ -1,6 +1,6 @@
 //! `macluster deploy`: from the desk to the first token, and back when anything fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -145,6 +145,7 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         reached: 0,
         retired: false,
         switched: Vec::new(),
+        cut_off: BTreeSet::new(),
         inventory,
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::agent::Layout;
-use crate::agent::layout::AGENT_LABEL;
+use crate::agent::layout::{AGENT_LABEL, PROBE};
 use crate::event::{Event, Events};
 use crate::model::{Access, Cmd, Inventory, NodeName, Output, Stdin};
 use crate::playbook::{Playbook, Vars};
@@ -39,6 +39,8 @@ pub enum StepError {
     Remote(RemoteError),
     /// The playbook cannot be filled in.
     Playbook(String),
+    /// It ended well, and what it said cannot be used.
+    Answer(String),
 }
 
 impl std::fmt::Display for StepError {
@@ -46,7 +48,7 @@ impl std::fmt::Display for StepError {
         match self {
             StepError::Ended { line, output } => write!(f, "`{line}`: {}", output.describe()),
             StepError::Remote(e) => e.fmt(f),
-            StepError::Playbook(why) => f.write_str(why),
+            StepError::Playbook(why) | StepError::Answer(why) => f.write_str(why),
         }
     }
 }
@@ -106,6 +108,7 @@ impl RuntimeNode {
             .with("base", layout.base())
             .with("current", layout.current())
             .with("tools", layout.tools())
+            .with("probe", layout.staging(PROBE))
             .with("plist", layout.plist())
             .with("label", AGENT_LABEL);
         if let Some(id) = id {

@@ -50,8 +50,8 @@ const LINK: &[&str] =
     &["node", "interface", "receptacle", "address", "netmask", "network", "prefix", "peer", "peer_address"];
 /// The runtime on a node: where things lie, whose they are, and what a step is about.
 const RUNTIME: &[&str] = &[
-    "node", "root", "install", "base", "staging", "release", "current", "tools", "id", "uid", "gid", "python", "model",
-    "plist", "label", "file", "folder", "who", "pid", "lines",
+    "node", "root", "install", "base", "staging", "probe", "release", "current", "tools", "id", "uid", "gid", "python",
+    "model", "plist", "label", "file", "folder", "who", "pid", "lines",
 ];
 /// Where the link networks' own files lie, and what a step is about.
 const NETWORK: &[&str] =
@@ -81,4 +81,4 @@ impl ForEach {
 }
 
 /// Placeholders whose value is an absolute path, so that a program may begin with them.
-pub(super) const PATHS: &[&str] = &["install", "release", "current", "staging", "tools", "etc", "python"];
+pub(super) const PATHS: &[&str] = &["install", "release", "current", "staging", "probe", "tools", "etc", "python"];

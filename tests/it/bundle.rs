@@ -1,4 +1,4 @@
-//! bundle build and verify, by the real binary, with real wheels.
+//! bundle build, inspect and verify, by the real binary, with real wheels.
 
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,11 @@ fn a_bundle_for_macs_is_built_on_linux_with_every_wheel_for_macos_26() {
     let report = build(dir.path(), &args).expect(0).json();
     let bundle = PathBuf::from(report["path"].as_str().expect("a path"));
     let names = wheels(&bundle);
+    // A file that is no macluster at all carries no version, and none is invented.
+    let inspected = run(dir.path(), &["bundle", "inspect", bundle.to_str().expect("UTF-8"), "-o", "json"]);
+    let inspected = inspected.expect(0).json();
+    assert_eq!(inspected["agent"], serde_json::json!({"version": null, "architecture": "arm64"}));
+    assert!(std::fs::read_to_string(bundle.join("NOTICES")).expect("text").contains("\nmacluster (version unknown)\n"));
     for wanted in ["mlx-0.32.4-cp312-cp312-macosx_26_0_arm64.whl", "mlx_metal-0.32.4-py3-none-macosx_26_0_arm64.whl"] {
         assert!(names.iter().any(|n| n == wanted), "{wanted} is not among {names:?}");
     }
@@ -131,6 +136,9 @@ fn a_python_archive_becomes_part_of_the_bundle() {
     header.set_mode(0o755);
     header.set_size(4);
     tar.append_data(&mut header, "python/bin/python3.12", &b"#!py"[..]).expect("appended");
+    header.set_mode(0o644);
+    tar.append_data(&mut header, "python/lib/python3.12/LICENSE.txt", &b"PSF!"[..]).expect("appended");
+    header.set_mode(0o755);
     let mut link = tar::Header::new_gnu();
     link.set_entry_type(tar::EntryType::Symlink);
     link.set_size(0);
@@ -143,6 +151,84 @@ fn a_python_archive_becomes_part_of_the_bundle() {
     let manifest = manifest(&bundle);
     assert_eq!((&manifest["python"], &manifest["python_minor"]), (&"python/bin/python3.12".into(), &"3.12".into()));
     assert!(bundle.join("python/bin/python3").symlink_metadata().expect("there").is_file(), "links become files");
+    let notices = std::fs::read_to_string(bundle.join("NOTICES")).expect("text");
+    let entry =
+        "\nPython 3.12\nin python/\nlicence: not declared by name\n\n---- lib/python3.12/LICENSE.txt ----\nPSF!\n";
+    assert!(notices.contains(entry), "{notices}");
+    let inspected = run(dir.path(), &["bundle", "inspect", bundle.to_str().expect("UTF-8")]).expect(0).stdout;
+    assert!(inspected.contains("  Python 3.12 inside\n"), "{inspected}");
     let message = build(dir.path(), &[&args[..], &["--python-minor", "3.13"]].concat()).expect(1).stderr;
     assert!(message.contains("holds Python 3.12, but 3.13 was asked for"), "{message}");
+}
+
+/// The entry of one package in `NOTICES`.
+fn entry<'a>(notices: &'a str, title: &str) -> &'a str {
+    let rule = format!("\n{}\n", "=".repeat(80));
+    let mut entries = notices.split(rule.as_str());
+    entries.find(|e| e.starts_with(title)).unwrap_or_else(|| panic!("no entry of {title}"))
+}
+
+#[test]
+fn a_bundle_says_what_is_in_it_and_under_which_licences() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let report = build(dir.path(), &[]).expect(0).json();
+    let bundle = PathBuf::from(report["path"].as_str().expect("a path"));
+    let path = bundle.to_str().expect("UTF-8");
+
+    let found = run(dir.path(), &["bundle", "inspect", path, "-o", "json"]).expect(0).json();
+    for field in ["id", "platform", "python_minor", "files", "bytes"] {
+        assert_eq!(found[field], report[field], "{field}");
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        (&found["schema_version"], &found["python"], &found["notices"]),
+        (&1.into(), &Value::Null, &true.into())
+    );
+    assert_eq!(found["agent"]["version"], version, "read from the program itself");
+    let listed = found["wheels"].as_array().expect("wheels");
+    let files: Vec<&str> = listed.iter().filter_map(|w| w["path"].as_str()?.strip_prefix("wheels/")).collect();
+    assert_eq!(files.len(), wheels(&bundle).len());
+    let wheel = |name: &str| listed.iter().find(|w| w["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    let mlx = wheel("mlx-lm");
+    let expected = serde_json::json!({"name": "MIT", "from": "expression"});
+    assert_eq!((&mlx["version"], &mlx["tags"], &mlx["licence"]), (&"0.32.2".into(), &"py3-none-any".into(), &expected));
+    assert_eq!(mlx["bytes"], bundle.join(mlx["path"].as_str().expect("a path")).metadata().expect("there").len());
+    assert_eq!(wheel("macluster-inference")["licence"]["name"], "Apache-2.0");
+    let human = run(dir.path(), &["bundle", "inspect", path]).expect(0).stdout;
+    let row = human.lines().find(|l| l.trim_start().starts_with("mlx-lm ")).expect("a row");
+    assert!(row.contains("0.32.2") && row.contains("MIT") && row.contains("py3-none-any"), "{row}");
+    assert!(human.contains(&format!("agent: macluster {version}, ")), "{human}");
+
+    // One entry for everything; what a wheel lacks is said.
+    let notices = std::fs::read_to_string(bundle.join("NOTICES")).expect("text");
+    for wheel in listed {
+        let (name, version) = (wheel["name"].as_str().expect("a name"), wheel["version"].as_str().expect("a version"));
+        let entry = entry(&notices, &format!("{name} {version}\nin wheels/"));
+        let texts = wheel["licence_files"].as_array().expect("files");
+        assert_eq!(entry.matches("\n---- ").count(), texts.len(), "{name}");
+        assert_eq!(entry.contains("licence files: none inside"), texts.is_empty(), "{name}");
+        assert_eq!(entry.contains("licence: not declared by name"), wheel["licence"].is_null(), "{name}");
+    }
+    assert!(entry(&notices, "uv ").contains("\nlicence: MIT OR Apache-2.0\n"));
+    let own = format!("macluster {version}\nin bin/macluster\nlicence: Apache-2.0\n");
+    assert!(entry(&notices, &own).contains("TERMS AND CONDITIONS FOR USE"));
+
+    // A bundle from before there were notices is as good as ever.
+    let mut old: macluster::phase::bundle::Manifest = serde_json::from_value(manifest(&bundle)).expect("a manifest");
+    old.files.retain(|f| f.path != "NOTICES");
+    old.id = old.content_id();
+    std::fs::write(bundle.join("manifest.json"), serde_json::to_string(&old).expect("JSON")).expect("written");
+    std::fs::remove_file(bundle.join("NOTICES")).expect("removed");
+    run(dir.path(), &["bundle", "verify", path]).expect(0);
+    let human = run(dir.path(), &["bundle", "inspect", path]).expect(0).stdout;
+    assert!(human.contains("no file NOTICES"), "{human}");
+
+    // What is no bundle, or lacks a part, is refused as `verify` does it.
+    run(dir.path(), &["bundle", "inspect", "nowhere"]).expect(10);
+    std::fs::create_dir(dir.path().join("empty")).expect("a folder");
+    let ran = run(dir.path(), &["bundle", "inspect", "empty"]).expect(4);
+    assert!(ran.stderr.contains("empty is no intact bundle: cannot read empty/manifest.json"), "{}", ran.stderr);
+    std::fs::write(bundle.join("wheels").join(files[0]), "PK no zip").expect("written");
+    let ran = run(dir.path(), &["bundle", "inspect", path, "-o", "json"]).expect(4);
+    assert!(ran.stderr.contains(files[0]) && ran.stdout.is_empty(), "{}", ran.stderr);
 }

@@ -34,6 +34,7 @@ mod network_live;
 mod network_wishes;
 mod parse;
 mod playbooks;
+mod push;
 mod ranks;
 mod redact;
 mod replace;

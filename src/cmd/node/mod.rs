@@ -6,17 +6,19 @@
 mod files;
 mod replace;
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 use serde::Serialize;
 
 use crate::agent::ledger::Ledger;
-use crate::agent::{Layout, activate, hold, inspect, model, python, releases, report};
+use crate::agent::{Layout, activate, gather, hold, inspect, model, python, releases, report};
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::phase::bundle::manifest::RELEASE_EXTRAS;
+use crate::phase::bundle::inspect::own_version;
+use crate::phase::bundle::manifest::{MAX_MANIFEST, RELEASE_EXTRAS};
 use crate::phase::bundle::{Manifest, Platform};
 
 /// Options of `macluster node`.
@@ -39,6 +41,9 @@ enum Step {
         /// Bundle or release
         dir: PathBuf,
     },
+    /// Take the files of a bundle that are here already; its manifest is read from standard input
+    #[command(hide = true)]
+    Gather(Place),
     /// Make a release the active one
     #[command(hide = true)]
     Activate {
@@ -133,7 +138,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
             platform: Platform::host(),
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
-            version: env!("CARGO_PKG_VERSION"),
+            version: own_version(),
             uid: rustix::process::getuid().as_raw(),
             gid: rustix::process::getgid().as_raw(),
         }),
@@ -146,6 +151,11 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
             };
             manifest.verify(&dir, RELEASE_EXTRAS, &mut progress).map_err(failed)?;
             json(&serde_json::json!({"schema_version": 1, "id": manifest.id, "files": manifest.files.len()}))
+        }
+        Step::Gather(place) => {
+            let manifest = std::io::read_to_string(std::io::stdin().take(MAX_MANIFEST + 1))
+                .map_err(|e| failed(format!("cannot read the manifest: {e}")))?;
+            json(&gather::gather(&place.layout(), &manifest).map_err(failed)?)
         }
         Step::Activate { place, id } => {
             activate::activate(&place.layout(), id.as_deref()).map_err(failed)?;

@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{FileEntry, MANIFEST_FILE, MANIFEST_VERSION, Manifest, sha256_file};
+use super::notices::{Entry, NOTICES_FILE, OWN_LICENCE, compose};
 use super::platform::Platform;
-use super::{archive, locks, pip, sources, wheel};
+use super::wheel_info::WheelInfo;
+use super::{archive, inspect, locks, pip, sources, wheel};
 use crate::event::{Event, Events};
 use crate::exit::{Exit, Failure};
 
@@ -225,12 +227,12 @@ impl Assembly {
     /// Writes every file and the manifest.
     fn run(self, progress: &dyn Fn(u64, u64)) -> Result<Manifest, String> {
         let Wheels { uv, packages } = &self.wheels;
-        let total = packages.len() as u64 + 4;
+        let total = packages.len() as u64 + 5;
         self.write("bin/macluster", 0o755, &std::fs::read(&self.agent).map_err(|e| unreadable(&self.agent, &e))?)?;
         progress(1, total);
         self.write("bin/uv", 0o755, &wheel::take_program(uv, "uv")?)?;
         progress(2, total);
-        let engine = wheel::pure(sources::PYPROJECT, &sources::package())?;
+        let engine = wheel::pure(sources::PYPROJECT, &sources::package(), OWN_LICENCE)?;
         self.write(&format!("wheels/{}", engine.file), 0o644, &engine.bytes)?;
         let sum = |path: &str| sha256_file(&self.dir.join(path), &mut |_| {}).map_err(|e| format!("{path}: {e}"));
         let pinned = |requirement: &str, hash: &str| format!("{requirement} --hash=sha256:{hash}\n");
@@ -253,11 +255,29 @@ impl Assembly {
         lines.sort();
         requirements.sort();
         self.write("requirements.txt", 0o644, lines.concat().as_bytes())?;
+        self.write(NOTICES_FILE, 0o644, self.notices()?.as_bytes())?;
+        progress(total - 1, total);
         let manifest = self.manifest(requirements)?;
         let text = serde_json::to_string_pretty(&manifest).map_err(|e| e.to_string())?;
         self.write(MANIFEST_FILE, 0o644, format!("{text}\n").as_bytes())?;
         progress(total, total);
         Ok(manifest)
+    }
+
+    /// The licences of what was written so far.
+    fn notices(&self) -> Result<String, String> {
+        let version = inspect::program_version(&self.dir.join("bin/macluster"));
+        let mut entries = vec![
+            Entry::own(version.map_err(|e| format!("bin/macluster: {e}"))?.as_deref()),
+            Entry::wheel(WheelInfo::read(&self.wheels.uv)?, "bin/uv".to_owned()),
+        ];
+        if self.interpreter.is_some() {
+            entries.push(Entry::python(&self.dir.join("python"), &self.minor)?);
+        }
+        for path in super::manifest::files(&self.dir)?.into_iter().filter(|p| p.starts_with("wheels/")) {
+            entries.push(Entry::wheel(WheelInfo::read(&self.dir.join(&path))?, path));
+        }
+        Ok(compose(&entries))
     }
 
     fn manifest(&self, requirements: Vec<String>) -> Result<Manifest, String> {

@@ -18,7 +18,7 @@ pub const MANIFEST_FILE: &str = "manifest.json";
 /// What installing adds to a bundle, at the top of its release: the Python environment, and the note that it is complete.
 pub const RELEASE_EXTRAS: &[&str] = &["venv", "installed"];
 /// No manifest is longer: 16 MiB.
-const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
+pub const MAX_MANIFEST: u64 = 16 * 1024 * 1024;
 
 /// What a bundle holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

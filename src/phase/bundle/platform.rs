@@ -46,6 +46,14 @@ impl Platform {
         }
     }
 
+    /// The processor's architecture, as `uname -m` prints it there.
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Platform::MacosArm64 => "arm64",
+            Platform::LinuxX8664 => "x86_64",
+        }
+    }
+
     /// Refuses a program that cannot run there, from its first 20 bytes.
     ///
     /// # Errors

@@ -30,8 +30,14 @@ struct Project {
     version: String,
     description: Option<String>,
     requires_python: Option<String>,
+    license: Option<LicenceField>,
     #[serde(default)]
     dependencies: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LicenceField {
+    text: String,
 }
 
 /// A wheel in memory.
@@ -47,11 +53,12 @@ pub struct Wheel {
     pub bytes: Vec<u8>,
 }
 
-/// Makes the wheel of a pure Python package. `sources` are (path inside the wheel, content).
+/// Makes the wheel of a pure Python package. `sources` are (path inside the wheel, content); `licence` is the text of
+/// its licence.
 ///
 /// # Errors
 /// When `pyproject.toml` cannot be used.
-pub fn pure(pyproject: &str, sources: &[(String, &[u8])]) -> Result<Wheel, String> {
+pub fn pure(pyproject: &str, sources: &[(String, &[u8])], licence: &str) -> Result<Wheel, String> {
     let project = toml::from_str::<PyProject>(pyproject).map_err(|e| format!("pyproject.toml: {e}"))?.project;
     let escaped = super::locks::normalise(&project.name).replace('-', "_");
     let info = format!("{escaped}-{}.dist-info", project.version);
@@ -65,6 +72,7 @@ pub fn pure(pyproject: &str, sources: &[(String, &[u8])]) -> Result<Wheel, Strin
     members.sort();
     members.push((format!("{info}/METADATA"), metadata.as_bytes()));
     members.push((format!("{info}/WHEEL"), tag.as_bytes()));
+    members.push((format!("{info}/licenses/LICENSE"), licence.as_bytes()));
     let mut record = String::new();
     for (path, content) in &members {
         let sum = URL_SAFE_NO_PAD.encode(Sha256::digest(content));
@@ -82,6 +90,9 @@ fn metadata(project: &Project) -> String {
     let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", project.name, project.version);
     if let Some(summary) = &project.description {
         let _ = writeln!(text, "Summary: {summary}");
+    }
+    if let Some(licence) = &project.license {
+        let _ = writeln!(text, "License: {}", licence.text);
     }
     if let Some(python) = &project.requires_python {
         let _ = writeln!(text, "Requires-Python: {python}");
@@ -138,8 +149,8 @@ mod tests {
     fn the_same_sources_make_the_same_wheel_in_any_order() {
         let a = ("some_engine/__init__.py".to_owned(), &b"x = 1\n"[..]);
         let b = ("some_engine/py.typed".to_owned(), &b""[..]);
-        let one = pure(PROJECT, &[a.clone(), b.clone()]).expect("a wheel");
-        let two = pure(PROJECT, &[b, a]).expect("a wheel");
+        let one = pure(PROJECT, &[a.clone(), b.clone()], "terms").expect("a wheel");
+        let two = pure(PROJECT, &[b, a], "terms").expect("a wheel");
         assert_eq!(one.bytes, two.bytes);
         assert_eq!(one.file, "some_engine-1.2-py3-none-any.whl");
         let mut zip = zip::ZipArchive::new(Cursor::new(one.bytes)).expect("a zip");
@@ -148,8 +159,8 @@ mod tests {
         assert!(text.contains("Requires-Dist: mlx==0.32.4\n") && text.contains("Requires-Python: >=3.11\n"), "{text}");
         let mut record = String::new();
         zip.by_name("some_engine-1.2.dist-info/RECORD").expect("there").read_to_string(&mut record).expect("text");
-        assert_eq!(record.lines().count(), 5, "{record}");
-        assert!(pure("[project]\n", &[]).is_err());
+        assert_eq!(record.lines().count(), 6, "{record}");
+        assert!(pure("[project]\n", &[], "").is_err());
     }
 
     #[test]

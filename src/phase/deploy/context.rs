@@ -1,6 +1,6 @@
 //! What the phases of a deploy share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -85,6 +85,8 @@ pub struct Deploy {
     pub retired: bool,
     /// The new configuration was put in place on these nodes.
     pub switched: Vec<NodeName>,
+    /// The connection to these nodes broke while the bundle was copied: what arrived stays there.
+    pub cut_off: BTreeSet<NodeName>,
 }
 
 /// What runs now.

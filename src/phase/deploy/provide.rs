@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{Cause, Deploy, Phase, PhaseFailure, Target};
+use crate::agent::layout::PROBE;
 use crate::agent::python::NodePython;
 use crate::event::Event;
 use crate::exit::Exit;
@@ -16,9 +17,6 @@ use crate::phase::bundle::{self, Built, Manifest, Platform};
 use crate::phase::hold;
 use crate::phase::runtime::StepError;
 use crate::phase::service;
-
-/// Name of the folder, inside staging, that receives the program alone.
-const PROBE: &str = "probe";
 
 pub(super) struct Provide;
 
@@ -37,10 +35,20 @@ impl Phase for Provide {
 
     fn undo<'a>(&'a self, deploy: &'a mut Deploy) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
+            let deploy: &Deploy = deploy;
             let clear = |t: &'a Target| async move {
+                // It cannot be asked any more, and what it has is worth keeping.
+                if deploy.cut_off.contains(&t.node.name) {
+                    return Ok(());
+                }
                 t.node.step("clear-arrivals").ok().await.map(drop).map_err(|e| e.to_string())
             };
-            deploy.each_back("removing what arrived", clear).await
+            let mut remarks = deploy.each_back("removing what arrived", clear).await;
+            remarks.extend(deploy.cut_off.iter().map(|node| {
+                let label = deploy.inventory.label(node);
+                format!("{label}: what has arrived stays there; the next deploy sends only the rest")
+            }));
+            remarks
         })
     }
 }

@@ -1,19 +1,22 @@
-//! Copies the bundle to all nodes at once, and lets each node prove that it arrived.
+//! Copies to all nodes at once what they do not have of the bundle, and lets each node prove that it is whole.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
 
 use super::space::available_kib;
 use super::{Deploy, Phase, PhaseFailure, Target};
+use crate::agent::gather::Gathered;
 use crate::event::Event;
-use crate::model::Stdin;
 use crate::model::command::TarEntry;
-use crate::phase::bundle::Built;
+use crate::model::{NodeName, Stdin};
 use crate::phase::bundle::manifest::MANIFEST_FILE;
-use crate::phase::runtime::StepError;
+use crate::phase::bundle::{Built, FileEntry};
+use crate::phase::runtime::{RuntimeNode, StepError};
+use crate::remote::RemoteError;
 
 /// The bar over all nodes.
 const ALL: &str = "copying to all nodes";
@@ -30,7 +33,17 @@ impl Phase for Push {
     }
 
     fn run<'a>(&'a self, deploy: &'a mut Deploy) -> BoxFuture<'a, Result<(), PhaseFailure>> {
-        Box::pin(push(deploy))
+        Box::pin(async move {
+            let lost = Lost::default();
+            let pushed = push(deploy, &lost).await;
+            deploy.cut_off = lost.nodes();
+            match pushed {
+                Err(failure) if !deploy.cut_off.is_empty() => {
+                    Err(failure.hint("deploy again: what has arrived there is not sent a second time"))
+                }
+                other => other,
+            }
+        })
     }
 }
 
@@ -40,21 +53,47 @@ struct Verified {
     id: String,
 }
 
-async fn push(deploy: &Deploy) -> Result<(), PhaseFailure> {
+/// Nodes whose connection broke.
+#[derive(Default)]
+struct Lost(Mutex<BTreeSet<NodeName>>);
+
+impl Lost {
+    /// The error in words, remembering whose connection is gone.
+    fn note(&self, node: &RuntimeNode, error: &StepError) -> String {
+        if matches!(error, StepError::Remote(RemoteError::Lost(_))) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone());
+        }
+        error.words()
+    }
+
+    fn nodes(self) -> BTreeSet<NodeName> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn push(deploy: &Deploy, lost: &Lost) -> Result<(), PhaseFailure> {
     let built = deploy.built()?;
-    let missing = deploy.each("looking for the release", |t| has(t, &built.manifest.id)).await?;
-    let total = built.manifest.total_bytes() * missing.iter().filter(|there| !**there).count() as u64;
-    let sent = Arc::new(AtomicU64::new(0));
     let built = &built;
-    let work = |t: &'_ Target| {
-        let there = missing.iter().zip(&deploy.targets).any(|(there, other)| *there && other.node.name == t.node.name);
-        let sent = Arc::clone(&sent);
+    let look = |t: &'_ Target| {
         let node = t.node.clone();
+        async move { missing(&node, built).await.map_err(|e| lost.note(&node, &e)) }
+    };
+    let found = deploy.each("looking what is there", look).await?;
+    let names = deploy.targets.iter().map(|t| t.node.name.clone());
+    let lacking: BTreeMap<NodeName, Missing> =
+        names.zip(found).filter_map(|(name, found)| Some((name, found?))).collect();
+    for (node, missing) in &lacking {
+        say_what_is_there(deploy, node, missing, built);
+    }
+    let total = lacking.values().map(|m| m.bytes).sum();
+    let sent = Arc::new(AtomicU64::new(0));
+    let bring = |t: &'_ Target| {
+        let missing = lacking.get(&t.node.name);
+        let (node, sent) = (t.node.clone(), Arc::clone(&sent));
         async move {
-            if there {
-                return Ok(());
-            }
-            send(deploy, &node, built, &sent, total).await
+            let Some(missing) = missing else { return Ok(()) };
+            let transfer = Transfer { deploy, node: &node, built, missing, sent, total };
+            transfer.run(lost).await
         }
     };
     let whole = |event: fn(String) -> Event| {
@@ -63,7 +102,7 @@ async fn push(deploy: &Deploy) -> Result<(), PhaseFailure> {
         }
     };
     whole(|what| Event::TaskStarted { node: None, what });
-    let copied = deploy.each("copying the bundle", work).await;
+    let copied = deploy.each("copying the bundle", bring).await;
     whole(|what| Event::TaskDone { node: None, what, error: None });
     copied?;
     let clear = |t: &'_ Target| {
@@ -73,56 +112,106 @@ async fn push(deploy: &Deploy) -> Result<(), PhaseFailure> {
     deploy.each("tidying up", clear).await.map(drop)
 }
 
-/// The node has this release, whole.
-async fn has(target: &Target, id: &str) -> Result<bool, String> {
-    let output = target.node.step("verify-release").release(id).answer().await.map_err(|e| e.to_string())?;
-    Ok(output.ok() && serde_json::from_slice::<Verified>(&output.stdout).is_ok_and(|v| v.id == id))
+/// What a node lacks of the bundle.
+struct Missing {
+    files: Vec<FileEntry>,
+    /// Of these files.
+    bytes: u64,
+    /// What the node has found itself.
+    gathered: Gathered,
 }
 
-async fn send(
-    deploy: &Deploy,
-    node: &crate::phase::runtime::RuntimeNode,
-    built: &Built,
-    sent: &Arc<AtomicU64>,
-    total: u64,
-) -> Result<(), String> {
-    let words = |e: StepError| e.to_string();
+/// None when the node has the release, whole.
+async fn missing(node: &RuntimeNode, built: &Built) -> Result<Option<Missing>, StepError> {
     let id = built.manifest.id.as_str();
-    let bytes = built.manifest.total_bytes();
-    // The bundle itself, and its packages once more when they are installed, with some air.
-    let needed = bytes / 1024 * 7 / 2;
-    let df = node.step("ask-space").ok().await.map_err(words)?;
-    match available_kib(&df.text()) {
-        Some(free) if free < needed => {
-            return Err(format!("the disk has {} MiB left, {} MiB are needed", free / 1024, needed / 1024));
+    let output = node.step("verify-release").release(id).answer().await?;
+    if output.ok() && serde_json::from_slice::<Verified>(&output.stdout).is_ok_and(|v| v.id == id) {
+        return Ok(None);
+    }
+    let manifest = Stdin::File(built.dir.join(MANIFEST_FILE));
+    let output = node.step("gather").release(id).stdin(manifest).ok().await?;
+    let wrong = |why: String| StepError::Answer(format!("the list of missing files cannot be used: {why}"));
+    let gathered: Gathered = serde_json::from_slice(&output.stdout).map_err(|e| wrong(e.to_string()))?;
+    if gathered.id != id {
+        return Err(wrong(format!("it is of bundle {}", gathered.id.escape_debug())));
+    }
+    // Only what the manifest lists is ever sent, whatever the node asks for.
+    let asked: BTreeSet<&str> = gathered.missing.iter().map(String::as_str).collect();
+    let files: Vec<FileEntry> =
+        built.manifest.files.iter().filter(|f| asked.contains(f.path.as_str())).cloned().collect();
+    let bytes = files.iter().map(|f| f.size).sum();
+    Ok(Some(Missing { files, bytes, gathered }))
+}
+
+fn say_what_is_there(deploy: &Deploy, node: &NodeName, missing: &Missing, built: &Built) {
+    let Gathered { kept, copied, .. } = missing.gathered;
+    let (all, mib) = (built.manifest.files.len(), missing.bytes.div_ceil(1024 * 1024));
+    let text = format!(
+        "{} of {all} files are sent ({mib} MiB); {copied} were on the node, {kept} are left of a transfer that broke off",
+        missing.files.len()
+    );
+    deploy.events.emit(Event::Note { node: Some(node.clone()), text });
+}
+
+/// Brings one node what it lacks.
+struct Transfer<'a> {
+    deploy: &'a Deploy,
+    node: &'a RuntimeNode,
+    built: &'a Built,
+    missing: &'a Missing,
+    /// Bytes sent to all nodes so far.
+    sent: Arc<AtomicU64>,
+    /// Bytes that all nodes need.
+    total: u64,
+}
+
+impl Transfer<'_> {
+    async fn run(self, lost: &Lost) -> Result<(), String> {
+        let node = self.node;
+        let words = |e: StepError| lost.note(node, &e);
+        let id = self.built.manifest.id.as_str();
+        // What is still to come, and the packages twice more when they are installed, with some air.
+        let needed = self.missing.bytes / 1024 + self.built.manifest.total_bytes() / 1024 * 5 / 2;
+        let df = node.step("ask-space").ok().await.map_err(words)?;
+        match available_kib(&df.text()) {
+            Some(free) if free < needed => {
+                return Err(format!("the disk has {} MiB left, {} MiB are needed", free / 1024, needed / 1024));
+            }
+            Some(_) => {}
+            None => return Err(format!("cannot read how much room is left: {}", df.describe())),
         }
-        Some(_) => {}
-        None => return Err(format!("cannot read how much room is left: {}", df.describe())),
+        if !self.missing.files.is_empty() {
+            let receive = node.step("receive").release(id).stdin(Stdin::Tar(self.entries()));
+            receive.on_sent(Box::new(self.progress())).ok().await.map_err(words)?;
+        }
+        let proof = node.step("verify-staging").release(id).ok().await.map_err(words)?;
+        if !serde_json::from_slice::<Verified>(&proof.stdout).is_ok_and(|v| v.id == id) {
+            return Err("what arrived is another bundle".to_owned());
+        }
+        node.step("adopt").release(id).ok().await.map(drop).map_err(words)
     }
-    node.step("clear-staging").release(id).ok().await.map_err(words)?;
-    let manifest = built.dir.join(MANIFEST_FILE);
-    let size = std::fs::metadata(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?.len();
-    let mut entries = vec![TarEntry { path: MANIFEST_FILE.into(), source: manifest, mode: 0o644, size }];
-    entries.extend(built.manifest.files.iter().map(|f| TarEntry {
-        path: f.path.clone(),
-        source: built.dir.join(&f.path),
-        mode: f.mode,
-        size: f.size,
-    }));
-    let (events, name, sum) = (deploy.events.clone(), node.name.clone(), Arc::clone(sent));
-    let mut before = 0;
-    let tell = move |done: u64| {
-        let what = "copying the bundle".to_owned();
-        events.emit(Event::Progress { node: Some(name.clone()), what, done: done.min(bytes), total: bytes });
-        let all = sum.fetch_add(done.saturating_sub(before), Ordering::Relaxed) + done.saturating_sub(before);
-        before = done;
-        let what = ALL.to_owned();
-        events.emit(Event::Progress { node: None, what, done: all.min(total), total });
-    };
-    node.step("receive").release(id).stdin(Stdin::Tar(entries)).on_sent(Box::new(tell)).ok().await.map_err(words)?;
-    let proof = node.step("verify-staging").release(id).ok().await.map_err(|e| e.words())?;
-    if !serde_json::from_slice::<Verified>(&proof.stdout).is_ok_and(|v| v.id == id) {
-        return Err("what arrived is another bundle".to_owned());
+
+    fn entries(&self) -> Vec<TarEntry> {
+        let entry = |f: &FileEntry| TarEntry {
+            path: f.path.clone(),
+            source: self.built.dir.join(&f.path),
+            mode: f.mode,
+            size: f.size,
+        };
+        self.missing.files.iter().map(entry).collect()
     }
-    node.step("adopt").release(id).ok().await.map(drop).map_err(words)
+
+    /// Tells how far this node, and all nodes, are.
+    fn progress(&self) -> impl FnMut(u64) + Send + 'static {
+        let (events, name, sum) = (self.deploy.events.clone(), self.node.name.clone(), Arc::clone(&self.sent));
+        let (bytes, total) = (self.missing.bytes, self.total);
+        let mut before = 0;
+        move |done: u64| {
+            let what = "copying the bundle".to_owned();
+            events.emit(Event::Progress { node: Some(name.clone()), what, done: done.min(bytes), total: bytes });
+            let all = sum.fetch_add(done.saturating_sub(before), Ordering::Relaxed) + done.saturating_sub(before);
+            before = done;
+            events.emit(Event::Progress { node: None, what: ALL.to_owned(), done: all.min(total), total });
+        }
+    }
 }

@@ -3,6 +3,7 @@
 pub mod anyuser;
 pub mod host;
 pub mod live;
+pub mod proxy;
 pub mod rack;
 pub mod runtime;
 pub mod ssh;
