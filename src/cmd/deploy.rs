@@ -21,9 +21,15 @@ use crate::view::deploy as view;
 /// Options of `macluster deploy`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Opts {
+    /// Serve this model folder of the nodes [default: runtime.model of the inventory]
+    #[arg(long, value_name = "PATH", value_parser = super::model::absolute)]
+    model: Option<String>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// Go on where an earlier deploy broke off: what deploy always does, said for scripts
+    #[arg(long)]
+    resume: bool,
     /// Deploy this bundle [default: one is built for the nodes' platform, or taken from the cache]
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
@@ -44,7 +50,10 @@ pub struct Opts {
 /// Runs it. Ctrl-C takes back what was done so far; a second one does not wait for that.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let interrupt = || Failure::new(Exit::Interrupted, "interrupted");
-    let inventory = app.inventory()?;
+    let mut inventory = app.inventory()?;
+    if let Some(model) = &opts.model {
+        inventory.runtime.model = Some(model.clone());
+    }
     let fleet = tokio::select! {
         fleet = app.fleet(&inventory, Access::Write) => fleet?,
         _ = tokio::signal::ctrl_c() => return Err(interrupt()),
@@ -59,6 +68,10 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) -
         return Err(failure);
     }
     let mut deploy = prepare(opts, app, inventory, fleet).await?;
+    if opts.resume {
+        let text = "what an earlier deploy has brought, and is whole, is not sent again".to_owned();
+        app.events.emit(Event::Note { node: None, text });
+    }
     let (looking, doing) = PHASES.split_at(LOOKING);
     if let Err(broken) = deploy::run(looking, &mut deploy).await {
         return Err(view::failure(&broken, &deploy.inventory));

@@ -74,7 +74,7 @@ struct CheckOpts {
     output: Format,
 }
 
-fn absolute(text: &str) -> Result<String, String> {
+pub(super) fn absolute(text: &str) -> Result<String, String> {
     let plain = text.split('/').skip(1).all(|p| !p.is_empty() && p != "." && p != "..");
     let good = text.starts_with('/') && text.len() > 1 && plain && !text.chars().any(char::is_control);
     // Deep enough that it cannot be a folder of the system itself.
