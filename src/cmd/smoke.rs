@@ -1,6 +1,7 @@
 //! `macluster smoke`: whether what is deployed serves, as a CI job asks after a deploy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
@@ -33,6 +34,9 @@ pub struct Opts {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
+    /// Seconds for both answers together
+    #[arg(long, value_name = "SECONDS", default_value_t = smoke::ANSWERS_SECONDS, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
 }
 
 /// Runs it.
@@ -46,8 +50,9 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let mut snapshot = crate::collect::collect_facts(&inventory, &fleet, &app.events).await;
     crate::collect::paths(&inventory, &fleet, &mut snapshot).await;
     phase("Look at the service");
+    let limit = Duration::from_secs(opts.timeout);
     let with = (&fleet, &book, &app.events);
-    let (smoke, nodes) = smoke::smoke(&inventory, &snapshot, &scripts.links.sha256, with).await;
+    let (smoke, nodes) = smoke::smoke(&inventory, &snapshot, &scripts.links.sha256, limit, with).await;
     let none_reached = fleet.unreached().count() == inventory.nodes.len();
     fleet.close().await;
     app.events.emit(Event::PhaseDone { id: "smoke", ok: smoke.passed() });

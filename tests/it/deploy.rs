@@ -150,7 +150,7 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert!(log.contains("\"event\": \"generated\"") && log.contains("\"rank\": 1"), "{log}");
 
     // What a CI job asks then.
-    let smoke = bench.run(&["smoke", "-o", "json"]).await.expect(0).json();
+    let smoke = bench.run(&["smoke", "--timeout", "300", "-o", "json"]).await.expect(0).json();
     let steps = smoke["steps"].as_array().expect("steps");
     let ids: Vec<_> = steps.iter().map(|s| (s["step"].as_str(), s["verdict"].as_str())).collect();
     let passed = |id| (Some(id), Some("pass"));
@@ -161,7 +161,7 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
         assert!(smoke[answer]["tokens_per_second"].as_f64().is_some_and(|r| r > 0.0), "{smoke}");
     }
     assert!(smoke["streamed_answer"]["first_token_after_s"].as_f64().is_some_and(|s| s > 0.0), "{smoke}");
-    let junit = bench.run(&["smoke", "-o", "junit"]).await.expect(0).stdout;
+    let junit = bench.run(&["smoke", "--timeout", "300", "-o", "junit"]).await.expect(0).stdout;
     assert!(junit.contains(r#"name="smoke" tests="4""#) && !junit.contains("<failure"), "{junit}");
 
     // All of them, merged by time, and only what is new.

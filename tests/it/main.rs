@@ -5,7 +5,6 @@
 
 mod agent;
 mod agents;
-mod bad_days;
 mod bundle;
 mod cabling;
 mod checklist;
@@ -28,6 +27,7 @@ mod known_hosts;
 mod mesh;
 mod model;
 mod netrack;
+mod netrack_bad_days;
 mod network;
 mod network_deadman;
 mod network_live;

@@ -189,7 +189,7 @@ fn deploy_of(rack: &NetRack, bundle: &Path) -> Ran {
 
 #[test]
 fn every_fault_is_survived() {
-    if !ready("bad_days::every_fault_is_survived") {
+    if !ready("netrack_bad_days::every_fault_is_survived") {
         return;
     }
     let rack = serve::rack(3);
