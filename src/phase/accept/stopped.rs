@@ -22,7 +22,7 @@ const LINK: Work = Work { sizes: &[MIB, 64 * MIB], repetitions: 8, latency_repet
 const GROUP: Work =
     Work { sizes: &[16 * 1024, 256 * 1024, 4 * MIB, 64 * MIB], repetitions: 10, latency_repetitions: 0, limit_s: 240 };
 
-/// Reads what a rank was told. Its files belong to the user of the SSH session.
+/// Reads what a rank was told. Its files are the engine's alone.
 pub(super) async fn read_config(node: &RuntimeNode) -> Result<RankConfig, String> {
     let read = |file: &'static str| async move {
         let output = node.step("read-configuration").with("file", file).ok().await.map_err(|e| e.to_string())?;
