@@ -32,6 +32,9 @@ pub struct Opts {
     /// Leave out what needs the service stopped: links, sums over all ranks, the restart
     #[arg(long)]
     no_stop: bool,
+    /// Leave out what the service is asked, as after a cable was exchanged
+    #[arg(long, conflicts_with = "no_stop")]
+    no_requests: bool,
     /// Tokens of the prompt in which the needle is hidden, at least
     #[arg(long, value_name = "N", default_value_t = 4200, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
     needle_tokens: u32,
@@ -128,8 +131,12 @@ async fn on_fleet(
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
     let mut ops = Ops::new(inventory, fleet, &book, &app.events);
-    let options =
-        Options { needle_tokens: opts.needle_tokens, idle: Duration::from_secs(opts.idle), stop: !opts.no_stop };
+    let options = Options {
+        needle_tokens: opts.needle_tokens,
+        idle: Duration::from_secs(opts.idle),
+        requests: !opts.no_requests,
+        stop: !opts.no_stop,
+    };
     let looked = async {
         let held = lock(&ops).await?;
         app.events.emit(Event::PhaseStarted { id: "facts", title: "Read the facts".to_owned() });
@@ -144,7 +151,7 @@ async fn on_fleet(
                 .hint("`macluster status` tells more; `macluster start` starts what does not run")
         })?;
         if options.stop && !opts.yes {
-            app.printer.err(&view::announcement(inventory, opts.idle));
+            app.printer.err(&view::announcement(inventory, options.requests.then_some(opts.idle)));
             ask_yes(app, "Measure, and stop the service for that?", "nothing was measured or stopped").await?;
         }
         Ok((held, snapshot, statuses))
@@ -163,7 +170,7 @@ async fn on_fleet(
     if options.stop {
         stopped(app, &mut acceptance, interrupts).await?;
     } else {
-        acceptance.leave_out();
+        acceptance.leave_it_running();
     }
     Ok(acceptance.report())
 }

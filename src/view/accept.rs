@@ -7,13 +7,13 @@ use crate::model::command::printable;
 use crate::phase::accept::compare::Comparison;
 use crate::phase::accept::report::{Figures, Report, Word};
 
-/// What will happen, before the question.
-pub fn announcement(inventory: &Inventory, idle_s: u64) -> String {
+/// What will happen, before the question. Without requests there is no idle time either.
+pub fn announcement(inventory: &Inventory, idle_s: Option<u64>) -> String {
+    let first = idle_s.map(|s| format!("requests are measured (at least {s} s); then ")).unwrap_or_default();
     format!(
-        "{}: the service answers as usual while requests are measured (about {} s), then it is stopped, its links are \
-         measured, and it is started again; the model does not answer meanwhile",
-        inventory.rack,
-        idle_s + 60
+        "{}: {first}the service is stopped, its links are measured, and it is started again; the model does not answer \
+         meanwhile",
+        inventory.rack
     )
 }
 

@@ -49,7 +49,7 @@ fn measuring(node: &Path) -> Vec<Pid> {
 /// Starts an acceptance run, waits until something measures on the second node, and does this to it.
 async fn disturbed(bench: &Bench, report: &str, what: impl FnOnce(Pid, &[Pid])) -> (i32, String) {
     let mut run = tokio::process::Command::from(command(&bench.rack.dir));
-    run.arg("-f").arg(&bench.rack.inventory).args(SMALL).args(["--report", report]);
+    run.arg("-f").arg(&bench.rack.inventory).args(["accept", "--yes", "--no-requests", "--report", report]);
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = run.spawn().expect("it runs");
     let own = child.id().and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw).expect("a pid");

@@ -31,6 +31,8 @@ pub struct Options {
     pub needle_tokens: u32,
     /// How long nothing is asked.
     pub idle: Duration,
+    /// Whether the service is asked anything before it is stopped.
+    pub requests: bool,
     /// Whether the service may be stopped for what needs that.
     pub stop: bool,
 }
@@ -151,6 +153,10 @@ impl<'a> Acceptance<'a> {
 
     /// Everything that is asked of the service while it serves. Changes nothing.
     pub async fn while_serving(&mut self) {
+        if !self.options.requests {
+            self.leave_out(&["answer", "needle", "requests-2", "requests-8", "idle"], "--no-requests");
+            return;
+        }
         let Some(node) = self.rank0() else { return };
         let api = Api { inventory: self.inventory, node };
         let logs = format!("`macluster logs {}` shows what the engine says", node.name);
@@ -224,11 +230,14 @@ impl<'a> Acceptance<'a> {
         self.end("needle", began, ended);
     }
 
-    /// The steps that `--no-stop` leaves out.
-    pub fn leave_out(&mut self) {
-        for id in ["links", report::OUTLIERS, "all-reduce", report::RESTART] {
-            let began = Instant::now();
-            self.skip(id, began, "left out with --no-stop".to_owned());
+    /// The steps that need the service stopped, left out.
+    pub fn leave_it_running(&mut self) {
+        self.leave_out(&["stop", "links", report::OUTLIERS, "all-reduce", report::RESTART], "--no-stop");
+    }
+
+    fn leave_out(&mut self, steps: &[&'static str], option: &str) {
+        for id in steps {
+            self.skip(id, Instant::now(), format!("left out with {option}"));
         }
     }
 

@@ -17,10 +17,10 @@ use crate::phase::runtime::RuntimeNode;
 
 const MIB: u64 = 1024 * 1024;
 /// Bandwidth is that of the last size.
-const LINK: Work = Work { sizes: &[MIB, 64 * MIB], repetitions: 8, latency_repetitions: 200, limit_s: 120 };
+const LINK: Work = Work { sizes: &[MIB, 16 * MIB], repetitions: 10, latency_repetitions: 200, limit_s: 120 };
 /// From what a token needs to what a long prompt needs.
 const GROUP: Work =
-    Work { sizes: &[16 * 1024, 256 * 1024, 4 * MIB, 64 * MIB], repetitions: 10, latency_repetitions: 0, limit_s: 240 };
+    Work { sizes: &[16 * 1024, 256 * 1024, 4 * MIB, 16 * MIB], repetitions: 10, latency_repetitions: 0, limit_s: 240 };
 
 /// Reads what a rank was told. Its files are the engine's alone.
 pub(super) async fn read_config(node: &RuntimeNode) -> Result<RankConfig, String> {
@@ -124,8 +124,13 @@ impl Acceptance<'_> {
             }
             (true, count) => Ok(format!("none of {count} links stands out")),
             (false, _) => {
-                let hint = "exchange this cable for one of a good link and measure again: the fault goes with the cable, \
-                            or stays at the receptacle";
+                let hint = match self.crosses {
+                    Crosses::Management => "nothing else may use that network or these nodes meanwhile; measure again",
+                    _ => {
+                        "exchange this cable for one of a good link and measure again: the fault goes with the cable, \
+                         or stays at the receptacle"
+                    }
+                };
                 Err((out, hint.to_owned()))
             }
         };
