@@ -71,7 +71,7 @@ async fn disturbed(bench: &Bench, report: &str, what: impl FnOnce(Pid, &[Pid])) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rack_is_accepted_compared_and_always_serves_again() {
+async fn a_rack_is_accepted_and_compared() {
     let bench = Bench::of(3).await;
     let ran = bench.run(&SMALL).await.expect(10);
     assert!(ran.stderr.contains("hint: `macluster deploy` brings it there"), "{}", ran.stderr);
@@ -147,6 +147,14 @@ async fn a_rack_is_accepted_compared_and_always_serves_again() {
     assert_eq!(step(&second, "links")["verdict"], "skip");
     let same = bench.status(0).await;
     assert_eq!(same[0]["engine_pid"], after[0]["engine_pid"], "--no-stop stops nothing");
+    bench.run(&["stop"]).await.expect(0);
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_breaks_a_measurement_the_service_runs_again() {
+    let bench = Bench::of(3).await;
+    bench.deploy().await.expect(0);
 
     // A rank that is killed while it measures.
     let (code, said) = disturbed(&bench, "third", |_, ranks| {
@@ -160,6 +168,7 @@ async fn a_rack_is_accepted_compared_and_always_serves_again() {
     assert_eq!((code, step(&third, "links")["verdict"].as_str()), (6, Some("fail")), "{said}");
     assert!(step(&third, "links")["messages"].to_string().contains("studio-2"), "{third:#}");
     assert_eq!(step(&third, "restart")["verdict"], "pass", "{third:#}");
+    assert_eq!(step(&third, "requests-8")["verdict"], "skip");
     bench.status(0).await;
 
     // Ctrl-C while links are measured.
