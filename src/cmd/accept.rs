@@ -130,7 +130,7 @@ async fn on_fleet(
 ) -> Result<Report, Failure> {
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
-    let mut ops = Ops::new(inventory, fleet, &book, &app.events);
+    let mut rack = Ops::new(inventory, fleet, &book, &app.events);
     let options = Options {
         needle_tokens: opts.needle_tokens,
         idle: Duration::from_secs(opts.idle),
@@ -138,7 +138,7 @@ async fn on_fleet(
         stop: !opts.no_stop,
     };
     let looked = async {
-        let held = lock(&ops).await?;
+        let held = lock(&rack).await?;
         app.events.emit(Event::PhaseStarted { id: "facts", title: "Read the facts".to_owned() });
         let snapshot = crate::collect::collect_facts(inventory, fleet, &app.events).await;
         let nodes = inspect(inventory, fleet, &book, &app.events).await;
@@ -160,8 +160,8 @@ async fn on_fleet(
         looked = looked => looked?,
         () = interrupts.any() => return Err(interrupted()),
     };
-    ops.only(statuses.iter().map(|(n, _)| n.clone()).collect());
-    let prepared = Acceptance::prepare(&ops, &snapshot, &app.events, statuses, options).await;
+    rack.only(statuses.iter().map(|(n, _)| n.clone()).collect());
+    let prepared = Acceptance::prepare(&rack, &snapshot, &app.events, statuses, options).await;
     let mut acceptance = prepared.map_err(|why| Failure::new(Exit::SomeNodesFailed, why))?;
     tokio::select! {
         () = acceptance.while_serving() => {}

@@ -102,7 +102,9 @@ impl Coloring {
         let part = fan.get(..length).unwrap_or_default();
         let mut colors: Vec<usize> = part.iter().skip(1).filter_map(|n| self.color(hub, *n)).collect();
         colors.push(last);
-        part.iter().for_each(|n| self.clear(hub, *n));
+        for node in part {
+            self.clear(hub, *node);
+        }
         for (node, color) in part.iter().zip(colors) {
             self.set(hub, *node, color);
         }
@@ -129,8 +131,12 @@ impl Coloring {
             node = end;
             std::mem::swap(&mut wanted, &mut next);
         }
-        path.iter().for_each(|(one, end, _)| self.clear(*one, *end));
-        path.iter().for_each(|(one, end, color)| self.set(*one, *end, *color));
+        for (one, end, _) in &path {
+            self.clear(*one, *end);
+        }
+        for (one, end, color) in &path {
+            self.set(*one, *end, *color);
+        }
     }
 }
 

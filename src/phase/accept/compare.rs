@@ -146,3 +146,71 @@ fn figures(report: &Report) -> BTreeMap<String, Figure> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report() -> Report {
+        let end = |node: &str, receptacle: u32| json!({"node": node, "receptacle": receptacle, "place": node});
+        let link = json!({
+            "a": end("studio-1", 2), "b": end("studio-2", 3), "round": 1, "gbps": 60.0, "latency_us": 20.0,
+            "worst_latency_us": 50.0, "outlier": null,
+        });
+        let text = json!({
+            "report": KIND, "schema_version": SCHEMA_VERSION, "tool_version": "0", "seconds": 1.0, "rack": "r",
+            "started_at": "2026-12-01T00:00:00Z", "inventory": "", "verdict": "pass", "nodes": [], "steps": [],
+            "service": {"release": "a", "launch": "b", "backend": "ring", "over": "links", "model": "m", "ranks": 2},
+            "figures": {
+                "answer": {"tokens": 16, "tokens_per_second": 30.0, "first_token_s": 0.5}, "needle": null,
+                "requests": [], "idle": null, "links": [link], "all_reduce": [], "start": null,
+            },
+            "comparison": null,
+        });
+        read(&text.to_string()).expect("a report")
+    }
+
+    #[test]
+    fn only_what_is_more_than_a_tenth_worse_is_told() {
+        let old = report();
+        assert_eq!(compare(&old, &old).slower, []);
+        let mut new = report();
+        new.figures.links[0].gbps = 54.5;
+        new.figures.links[0].latency_us = 10.0;
+        assert_eq!(compare(&old, &new).slower, [], "within the tolerance, and better");
+        new.figures.links[0].gbps = 45.0;
+        new.figures.links[0].latency_us = 30.0;
+        let told = compare(&old, &new);
+        let slower: Vec<_> = told.slower.iter().map(|s| (s.figure.as_str(), s.old, s.new, s.percent)).collect();
+        let name = |what: &str| format!("link studio-1:2 – studio-2:3: {what}");
+        let (bandwidth, latency) = (name("bandwidth"), name("latency"));
+        assert_eq!(slower, [(bandwidth.as_str(), 60.0, 45.0, 25.0), (latency.as_str(), 20.0, 30.0, 50.0)]);
+        assert_eq!(told.compared, 4);
+    }
+
+    #[test]
+    fn links_are_matched_by_their_ends_in_any_order_and_others_are_named() {
+        let (old, mut new) = (report(), report());
+        let link = &mut new.figures.links[0];
+        std::mem::swap(&mut link.a, &mut link.b);
+        assert_eq!(compare(&old, &new).compared, 4);
+        new.figures.links[0].a.receptacle = Some(4);
+        new.service.backend = "jaccl".to_owned();
+        let told = compare(&old, &new);
+        assert_eq!(told.only_old[0], "link studio-1:2 – studio-2:3: bandwidth");
+        assert_eq!(told.only_new[0], "link studio-1:2 – studio-2:4: bandwidth");
+        assert_eq!(told.differs, ["backend: was ring, is jaccl"]);
+    }
+
+    #[test]
+    fn what_is_no_report_of_this_schema_is_refused_with_the_reason() {
+        assert!(read("{").expect_err("cut off").starts_with("is no JSON"));
+        assert!(read("{\"schema_version\": 1}").expect_err("a snapshot").contains("no report.json"));
+        let other = json!({"report": KIND, "schema_version": 2}).to_string();
+        assert_eq!(read(&other).expect_err("newer"), "has schema_version 2; this macluster compares with 1");
+        let damaged = json!({"report": KIND, "schema_version": 1}).to_string();
+        assert!(read(&damaged).expect_err("empty").starts_with("is damaged"));
+    }
+}

@@ -163,7 +163,7 @@ fn filler(words: u32) -> String {
     let mut pick = |from: &[&'static str; 7]| {
         // A small linear congruential generator: enough that no sentence follows another one always.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        from.iter().nth((state >> 16) as usize % from.len()).copied().unwrap_or_default()
+        from.get((state >> 16) as usize % from.len()).copied().unwrap_or_default()
     };
     while count < words {
         let sentence = format!("{} {} {} {}. ", pick(&WHO), pick(&DOES), pick(&WHAT), pick(&WHERE));
