@@ -130,23 +130,27 @@ async fn a_rack_is_accepted_and_compared() {
         std::fs::write(bench.rack.dir.join("old.json"), old.to_string()).expect("written");
     };
     doctored(&|old| old["schema_version"] = json!(99));
-    let compare = ["--no-stop", "--report", "second", "--compare", "old.json", "-o", "json"];
-    let ran = bench.run(&[&SMALL[..], &compare].concat()).await.expect(3);
+    let compare = ["accept", "--yes", "--no-requests", "--report", "second", "--compare", "old.json", "-o", "json"];
+    let ran = bench.run(&compare).await.expect(3);
     assert!(ran.stderr.contains("has schema_version 99; this macluster compares with 1"), "{}", ran.stderr);
+    bench.run(&[&compare[..], &["--no-stop"]].concat()).await.expect(2);
+    let same = bench.status(0).await;
+    assert_eq!(same[0]["engine_pid"], after[0]["engine_pid"], "what is refused stops nothing");
 
-    // An older report with a first token that came at once.
-    doctored(&|old| old["figures"]["answer"]["first_token_s"] = json!(0.0001));
-    let ran = bench.run(&[&SMALL[..], &compare].concat()).await;
+    // An older report with a link as no cable is.
+    doctored(&|old| old["figures"]["links"][0]["gbps"] = json!(1000.0));
+    let ran = bench.run(&compare).await;
     let second = ran.json();
     assert_eq!(ran.status, if expected(&second) == 0 { 4 } else { expected(&second) }, "{second:#}");
     let slower = second["comparison"]["slower"].as_array().expect("a list");
-    let first_token = slower.iter().find(|s| s["figure"] == "answer: first token").expect("told");
-    assert!(first_token["percent"].as_f64().is_some_and(|p| p > 10.0), "{first_token}");
+    let ends = [&links[0]["a"]["node"], &links[0]["b"]["node"]].map(|n| n.as_str().expect("a node"));
+    let name = format!("link {}: bandwidth", ends.join(" – "));
+    let link = slower.iter().find(|s| s["figure"] == *name).expect("told");
+    assert!(link["percent"].as_f64().is_some_and(|p| p > 90.0), "{link}");
     let gone = second["comparison"]["only_old"].as_array().expect("a list");
-    assert!(gone.contains(&json!("link studio-1 – studio-2: bandwidth")), "{gone:?}");
-    assert_eq!(step(&second, "links")["verdict"], "skip");
-    let same = bench.status(0).await;
-    assert_eq!(same[0]["engine_pid"], after[0]["engine_pid"], "--no-stop stops nothing");
+    assert!(gone.contains(&json!("answer: first token")), "{gone:?}");
+    assert_eq!(step(&second, "needle")["verdict"], "skip");
+
     bench.run(&["stop"]).await.expect(0);
     bench.done().await;
 }
