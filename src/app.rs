@@ -165,6 +165,7 @@ async fn dispatch(command: Command, app: &App) -> Outcome {
         Command::Tunnel(opts) => cmd::tunnel::run(opts, app).await,
         Command::Demo(opts) => cmd::demo::run(opts, app).await,
         Command::Deploy(opts) => cmd::deploy::run(opts, app).await,
+        Command::Accept(opts) => Box::pin(cmd::accept::run(opts, app)).await,
         Command::Network(opts) => cmd::network::run(opts, app).await,
         Command::Status(opts) if opts.owns_signals() => cmd::status::run(opts, app).await,
         Command::Doctor(opts) if opts.owns_signals() => cmd::doctor::run(opts, app).await,
@@ -206,6 +207,7 @@ async fn interruptible(command: Command, app: &App) -> Outcome {
         | Command::Tunnel(_)
         | Command::Demo(_)
         | Command::Deploy(_)
+        | Command::Accept(_)
         | Command::Network(_) => {
             unreachable!("dispatched by the caller")
         }

@@ -87,6 +87,8 @@ pub enum Command {
     Deploy(cmd::deploy::Opts),
     /// Show whether what is deployed serves, as a CI job asks
     Smoke(cmd::smoke::Opts),
+    /// Measure a serving rack before it is handed over, and file a report
+    Accept(cmd::accept::Opts),
     /// Show what runs where
     Status(cmd::status::Opts),
     /// Show the engines' logs, of one node or merged

@@ -1,5 +1,6 @@
 //! One file per subcommand: its options beside its `run`.
 
+pub mod accept;
 pub mod agent;
 pub mod bundle;
 pub mod cabling;

@@ -4,6 +4,7 @@ pub mod bridged;
 pub mod graph;
 pub mod ranks;
 pub mod ring;
+pub mod rounds;
 pub mod usable;
 pub mod wiring;
 

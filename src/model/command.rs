@@ -21,6 +21,8 @@ pub enum Stdin {
     Empty,
     /// These bytes.
     Bytes(Vec<u8>),
+    /// These bytes, and no end of file as long as somebody waits for the command: it can tell when the desk is gone.
+    Lifeline(Vec<u8>),
     /// The content of a local file, streamed.
     File(PathBuf),
     /// A tar archive of these local files, streamed: (path inside the archive, local path, unix mode).

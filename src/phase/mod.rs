@@ -1,4 +1,5 @@
 //! The steps of apply and deploy, one file each.
+pub mod accept;
 pub mod bundle;
 pub mod deploy;
 pub mod hold;

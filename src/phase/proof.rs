@@ -19,6 +19,8 @@ const QUESTION: &str = "Count from one to ten in words.";
 pub struct Answer {
     /// Tokens generated.
     pub tokens: u64,
+    /// Tokens of the prompt, as the API counts them.
+    pub prompt_tokens: u64,
     /// From the request to the first text, when it was streamed.
     pub first: Option<Duration>,
     /// From the request to the end.
@@ -89,11 +91,12 @@ async fn exchange(node: &RuntimeNode, api: SocketAddr, body: Value) -> Result<(A
     if status != 200 {
         return Err(format!("the model answered with HTTP {status}: {}", shown()));
     }
-    let (tokens, said) = if streamed { streamed_answer(&text)? } else { whole_answer(&text) };
+    let (usage, said) = if streamed { streamed_answer(&text)? } else { whole_answer(&text) };
+    let Usage { tokens, prompt_tokens } = usage;
     if tokens == 0 {
         return Err(format!("the model answered without a token: {}", shown()));
     }
-    Ok((Answer { tokens, first: first.filter(|_| streamed), whole }, said))
+    Ok((Answer { tokens, prompt_tokens, first: first.filter(|_| streamed), whole }, said))
 }
 
 /// Whether an event with text has come: the first one only opens the message.
@@ -107,19 +110,28 @@ fn has_text(begun: &[u8]) -> bool {
     text.lines().any(|l| said(l) == Some(true))
 }
 
-fn tokens(object: &Value) -> Option<u64> {
-    object.pointer("/usage/completion_tokens").and_then(Value::as_u64)
+/// What the API counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    tokens: u64,
+    prompt_tokens: u64,
 }
 
-fn whole_answer(text: &str) -> (u64, String) {
+fn usage(object: &Value) -> Option<Usage> {
+    let count = |name: &str| object.pointer(name).and_then(Value::as_u64);
+    let tokens = count("/usage/completion_tokens")?;
+    Some(Usage { tokens, prompt_tokens: count("/usage/prompt_tokens").unwrap_or(0) })
+}
+
+fn whole_answer(text: &str) -> (Usage, String) {
     let object: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     let said = object.pointer("/choices/0/message/content").and_then(Value::as_str).unwrap_or_default();
-    (tokens(&object).unwrap_or(0), said.to_owned())
+    (usage(&object).unwrap_or_default(), said.to_owned())
 }
 
 /// Server-sent events: `data: {…}` each, the last one `data: [DONE]`.
-fn streamed_answer(text: &str) -> Result<(u64, String), String> {
-    let (mut count, mut said, mut done) = (0, String::new(), false);
+fn streamed_answer(text: &str) -> Result<(Usage, String), String> {
+    let (mut count, mut said, mut done) = (Usage::default(), String::new(), false);
     for data in text.lines().filter_map(|l| l.strip_prefix("data: ")) {
         if data == "[DONE]" {
             done = true;
@@ -130,7 +142,7 @@ fn streamed_answer(text: &str) -> Result<(u64, String), String> {
         if let Some(error) = object.get("error") {
             return Err(format!("the stream ended with an error: {}", printable(&error.to_string())));
         }
-        count = tokens(&object).unwrap_or(count);
+        count = usage(&object).unwrap_or(count);
         said.push_str(object.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default());
     }
     if done { Ok((count, said)) } else { Err("the stream broke off before its end".to_owned()) }
@@ -152,9 +164,9 @@ mod tests {
     #[test]
     fn a_stream_is_read_to_its_end_or_is_an_error() {
         let piece = r#"data: {"choices":[{"delta":{"content":"one"}}]}"#;
-        let usage = r#"data: {"choices":[],"usage":{"completion_tokens":3}}"#;
+        let usage = r#"data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}"#;
         let text = format!("{piece}\n\n{piece}\n\n{usage}\n\ndata: [DONE]\n\n");
-        assert_eq!(streamed_answer(&text), Ok((3, "oneone".to_owned())));
+        assert_eq!(streamed_answer(&text), Ok((Usage { tokens: 3, prompt_tokens: 9 }, "oneone".to_owned())));
         assert!(streamed_answer(piece).expect_err("cut off").contains("broke off"));
         let error = r#"data: {"error":{"message":"the engine is stopping"}}"#;
         assert!(streamed_answer(error).expect_err("an error").contains("the engine is stopping"));

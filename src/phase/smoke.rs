@@ -155,7 +155,7 @@ fn idle(nodes: &[NodeStatus], name: &NodeName) -> bool {
 }
 
 /// Every node that says which rank it is.
-fn ranks(nodes: &[NodeStatus]) -> Vec<(NodeName, Status)> {
+pub(super) fn ranks(nodes: &[NodeStatus]) -> Vec<(NodeName, Status)> {
     let status = |n: &NodeStatus| n.seen.as_ref().ok()?.report.as_ref()?.believed().cloned();
     nodes.iter().filter_map(|n| Some((n.node.clone(), status(n)?))).collect()
 }
@@ -173,7 +173,11 @@ fn launch_checks(ranked: &Inventory, snapshot: &Snapshot, links_script: &str) ->
 }
 
 /// All ranks that there must be are ready, in one epoch, of one release and one launch.
-fn one_service(inventory: &Inventory, nodes: &[NodeStatus], ranks: &[(NodeName, Status)]) -> Result<Runs, Vec<String>> {
+pub(super) fn one_service(
+    inventory: &Inventory,
+    nodes: &[NodeStatus],
+    ranks: &[(NodeName, Status)],
+) -> Result<Runs, Vec<String>> {
     let mut causes = Vec::new();
     for node in nodes {
         let label = inventory.label(&node.node);

@@ -1,5 +1,6 @@
 //! All printing. Data goes to standard output, everything else to standard error.
 
+pub mod accept;
 pub mod bundle;
 pub mod cabling;
 pub mod checklist;

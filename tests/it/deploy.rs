@@ -13,14 +13,14 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::support::{Ran, command, runtime};
 
-/// What the tests of this file share: a rack with Python and model, and a bundle built before.
-struct Bench {
-    rack: RunningRack,
+/// What the tests of a deployed rack share: a rack with Python and model, and a bundle built before.
+pub struct Bench {
+    pub rack: RunningRack,
     bundle: PathBuf,
 }
 
 impl Bench {
-    async fn of(nodes: usize) -> Self {
+    pub async fn of(nodes: usize) -> Self {
         let prepared = tokio::task::spawn_blocking(|| {
             (runtime::bundle().to_owned(), runtime::interpreter(), runtime::smollm2().to_owned())
         });
@@ -29,7 +29,7 @@ impl Bench {
         Bench { rack: rack.start().await.expect("a rack"), bundle }
     }
 
-    async fn run(&self, args: &[&str]) -> Ran {
+    pub async fn run(&self, args: &[&str]) -> Ran {
         self.run_with(&self.rack.inventory, args).await
     }
 
@@ -46,11 +46,11 @@ impl Bench {
         }
     }
 
-    async fn deploy(&self) -> Ran {
+    pub async fn deploy(&self) -> Ran {
         self.run(&["deploy", "--yes", "--bundle", self.bundle.to_str().expect("UTF-8")]).await
     }
 
-    async fn status(&self, exit: i32) -> Vec<Value> {
+    pub async fn status(&self, exit: i32) -> Vec<Value> {
         let report = self.run(&["status", "-o", "json"]).await.expect(exit).json();
         report["nodes"].as_array().expect("nodes").clone()
     }
@@ -64,7 +64,7 @@ impl Bench {
     }
 
     /// Nothing reached beyond a node, and no process of any node is left.
-    async fn done(self) {
+    pub async fn done(self) {
         assert_eq!(self.rack.tripwire(), "", "something reached beyond a node");
         let dir = self.rack.dir.clone();
         self.rack.stop().await.expect("stops");
@@ -73,7 +73,7 @@ impl Bench {
 }
 
 /// Command lines of this machine's processes that name the folder and are not this test's own commands.
-fn processes(dir: &Path) -> Vec<String> {
+pub fn processes(dir: &Path) -> Vec<String> {
     let output = Command::new("/bin/ps").args(["-axo", "pid,command"]).output().expect("ps runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let own = |l: &&str| l.contains("macluster_inference") || l.contains("/bin/macluster agent");

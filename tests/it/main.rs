@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "skipped tests say so")]
 #![allow(clippy::assigning_clones, reason = "fixtures are assigned for readability")]
 
+mod accept;
 mod agent;
 mod agents;
 mod bundle;

@@ -101,7 +101,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _fields(raw: Any, where: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def fields(raw: Any, where: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of one JSON object, all present, none unknown, each of its type."""
     if not isinstance(raw, dict):
         raise _error(f"{where or 'the file'} must be an object")
@@ -123,10 +123,10 @@ def _fields(raw: Any, where: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(raw: Any) -> RankConfig:
-    top = _fields(raw, "", _REQUIRED)
+    top = fields(raw, "", _REQUIRED)
     if top["schema_version"] != SCHEMA_VERSION:
         raise _error(f"schema_version is {top['schema_version']}, this engine reads {SCHEMA_VERSION}")
-    model = _fields(top["model"], "model", {"path": str, "id": str})
+    model = fields(top["model"], "model", {"path": str, "id": str})
     rank, world_size = top["rank"], top["world_size"]
     if world_size < 1 or not 0 <= rank < world_size:
         raise _error(f"rank {rank} does not exist in a world of {world_size}")
@@ -166,7 +166,7 @@ def _api(raw: Any, rank: int) -> Api | None:
         raise _error("api belongs to rank 0, and only to it")
     if raw is None:
         return None
-    api = _fields(raw, "api", {"host": str, "port": int})
+    api = fields(raw, "api", {"host": str, "port": int})
     if api["host"] not in ("127.0.0.1", "::1"):
         raise _error(f"api.host must be a loopback address (127.0.0.1 or ::1), not {api['host']!r}")
     if not 0 < api["port"] < 65536:

@@ -84,6 +84,11 @@ def checksum(payload: bytes) -> int:
 
 
 def join(config: RankConfig) -> Group:
+    """Meet the other ranks of the engine; see `join_as`."""
+    return join_as(config.rank, config.world_size, config.backend, config.mlx_backend)
+
+
+def join_as(rank: int, world_size: int, backend: str, mlx_backend: str) -> Group:
     """Meet the other ranks.
 
     `mx.distributed.init` keeps the interpreter lock until every rank is there, and has no time limit of
@@ -92,15 +97,15 @@ def join(config: RankConfig) -> Group:
     Raises:
         EngineError: kind `join-failed` or `world-size`.
     """
-    if config.world_size == 1:
+    if world_size == 1:
         return Group(0, 1, None)
     try:
-        handle = mx.distributed.init(strict=True, backend=config.mlx_backend)
+        handle = mx.distributed.init(strict=True, backend=mlx_backend)
     except (RuntimeError, ValueError) as error:
-        raise EngineError(Kind.JOIN_FAILED, f"backend {config.backend}: {error}") from error
-    if handle.size() != config.world_size or handle.rank() != config.rank:
+        raise EngineError(Kind.JOIN_FAILED, f"backend {backend}: {error}") from error
+    if handle.size() != world_size or handle.rank() != rank:
         raise EngineError(
             Kind.WORLD_SIZE,
-            f"joined as rank {handle.rank()} of {handle.size()}, expected rank {config.rank} of {config.world_size}",
+            f"joined as rank {handle.rank()} of {handle.size()}, expected rank {rank} of {world_size}",
         )
-    return Group(config.rank, config.world_size, handle)
+    return Group(rank, world_size, handle)

@@ -11,7 +11,7 @@ use crate::model::hardware::MESH_MAX_NODES;
 use crate::model::{Backend, Node, NodeName};
 
 /// Added to rank 0's agent port: JACCL's coordinator.
-const COORDINATOR_PORT: u16 = 9;
+pub const COORDINATOR_PORT: u16 = 9;
 
 impl<'a> Planner<'a> {
     /// Every pair over its own cable.

@@ -17,7 +17,9 @@ mod ring;
 mod types;
 
 pub use hostfile::{hostfile, is_hostfile};
+pub use jaccl::COORDINATOR_PORT;
 pub use management::management_address;
+pub use planner::RING_PORT;
 pub use types::{Addresses, Rank, RankError, RankPlan, Request, Topology};
 
 use crate::model::{Backend, Inventory, Node};

@@ -13,7 +13,7 @@ use crate::model::{Backend, Node, NodeName};
 /// Most devices per neighbour in JACCL's ring (`RING_MAX_CONNS` in MLX's `ring_impl.h`).
 const RING_MAX_RAILS: usize = 4;
 /// Added to the agent's port: the ring's first TCP port.
-pub(super) const RING_PORT: u16 = 1;
+pub const RING_PORT: u16 = 1;
 
 /// One planning: the request and its nodes in the order of ranks.
 pub(super) struct Planner<'a> {

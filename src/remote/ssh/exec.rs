@@ -147,7 +147,12 @@ async fn talk(
             let line = format!("{}\n", password.secret);
             to.data_bytes(line.into_bytes()).await.map_err(|_| FeedError::Closed)?;
         }
+        let stays = matches!(stdin, Stdin::Lifeline(_));
         feed(stdin, to, on_sent).await?;
+        if stays {
+            // The channel's end is the end of file, or this desk's.
+            std::future::pending::<()>().await;
+        }
         to.eof().await.map_err(|_| FeedError::Closed)
     };
     tokio::pin!(writing);

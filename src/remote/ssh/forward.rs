@@ -27,7 +27,7 @@ const BACKLOG: usize = 16 * 1024 * 1024;
 /// Opens one.
 pub(super) async fn open(session: &Session, host: &str, port: u16) -> Result<Box<dyn Duplex>, RemoteError> {
     let too_late = |_| RemoteError::Timeout { command: format!("connect to {host}:{port}"), after: LIMIT };
-    let permit = timeout(LIMIT, Arc::clone(&session.channels).acquire_owned()).await.map_err(too_late)?;
+    let permit = timeout(LIMIT, Arc::clone(&session.forwards).acquire_owned()).await.map_err(too_late)?;
     let permit = permit.map_err(|_| RemoteError::Lost(session.end()))?;
     match timeout(LIMIT, session.tcp(host, port)).await.map_err(too_late)? {
         Ok(channel) => Ok(Box::new(Stream::new(channel, permit))),
@@ -38,7 +38,7 @@ pub(super) async fn open(session: &Session, host: &str, port: u16) -> Result<Box
     }
 }
 
-/// Both directions of one connection; counts as one of the session's channels until it is dropped.
+/// Both directions of one connection; counts as one of the session's forwards until it is dropped.
 struct Stream {
     incoming: UnboundedReceiver<Vec<u8>>,
     backlog: Arc<AtomicUsize>,

@@ -21,12 +21,16 @@ use crate::remote::{ConnectError, Duplex};
 
 /// OpenSSH's sshd allows 10 (`MaxSessions`); channels that are just closing still count there.
 const CHANNELS: usize = 8;
+/// Forwarded connections at once. sshd does not count them as sessions; this bounds what they may keep in memory here.
+const FORWARDS: usize = 32;
 
 /// A logged-in session.
 pub(crate) struct Session {
     pub(super) handle: Handle<Client>,
-    /// One permit per open channel.
+    /// One permit per open channel that runs a command.
     pub(super) channels: Arc<Semaphore>,
+    /// One permit per forwarded connection.
+    pub(super) forwards: Arc<Semaphore>,
     pub(super) peer: Option<IpAddr>,
     gone: Gone,
     /// Held so that the way to the host stays open.
@@ -124,10 +128,11 @@ impl Session {
                 _ => refusal,
             });
         }
-        Ok(Session { handle, channels: Arc::new(Semaphore::new(CHANNELS)), peer, gone, _through: through })
+        let (channels, forwards) = (Arc::new(Semaphore::new(CHANNELS)), Arc::new(Semaphore::new(FORWARDS)));
+        Ok(Session { handle, channels, forwards, peer, gone, _through: through })
     }
 
-    /// A TCP connection opened by the far end, not counted as one of this session's own channels.
+    /// A TCP connection opened by the far end, not counted as one of this session's forwards.
     pub(super) async fn tcp(&self, host: &str, port: u16) -> Result<Channel<Msg>, russh::Error> {
         self.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0).await
     }

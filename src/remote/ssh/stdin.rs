@@ -25,7 +25,7 @@ pub(super) enum FeedError {
     Closed,
 }
 
-/// Sends everything; the end of file is the caller's to send.
+/// Sends everything; the end of file is the caller's to send, or not.
 pub(super) async fn feed(
     stdin: Stdin,
     to: &ChannelWriteHalf<Msg>,
@@ -33,7 +33,7 @@ pub(super) async fn feed(
 ) -> Result<(), FeedError> {
     let mut chunks = match stdin {
         Stdin::Empty => return Ok(()),
-        Stdin::Bytes(bytes) => {
+        Stdin::Bytes(bytes) | Stdin::Lifeline(bytes) => {
             let length = bytes.len() as u64;
             to.data_bytes(bytes).await.map_err(|_| FeedError::Closed)?;
             if let Some(on_sent) = on_sent {
