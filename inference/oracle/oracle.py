@@ -10,6 +10,8 @@ traced over the split model as well: MLX checks all shapes while it builds the g
 
     "N": [parameters, bytes]      what the first rank holds; every rank holds the same
     "N": "why it does not split"
+
+Under `pipelines` the same for the models that mlx-lm can divide by layers: what the rank holds that holds most.
 """
 
 from __future__ import annotations
@@ -32,15 +34,16 @@ HALF = 2
 """Bytes of a floating-point weight in memory, but for those that mlx-lm keeps in float32."""
 
 
-class Rank0:
-    """All that `shard` asks of a group."""
+class Rank:
+    """All that `shard` and `pipeline` ask of a group."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, rank: int = 0) -> None:
         self._size = size
+        self._rank = rank
 
     def rank(self) -> int:
-        """The first."""
-        return 0
+        """From 0."""
+        return self._rank
 
     def size(self) -> int:
         """Number of ranks."""
@@ -92,12 +95,34 @@ def one(config: dict[str, Any], bits: int, ranks: int) -> list[int] | str:
     if not hasattr(model, "shard"):
         return "mlx-lm has no shard() for it"
     try:
-        model.shard(Rank0(ranks))
+        model.shard(Rank(ranks))
         result = held(model)
         logits = model(mx.zeros((1, 2), dtype=mx.int32))
     except Exception as error:  # noqa: BLE001 - the text is the result
         return " ".join(f"{type(error).__name__}: {error}".split())
     return result if logits.ndim == 3 else f"logits of shape {logits.shape}"
+
+
+def largest_stages(config: dict[str, Any], bits: int, sizes: list[int]) -> dict[str, list[int] | str] | None:
+    """For each number of ranks what the rank holds that holds most, or why not; None without a pipeline."""
+    model = build(config, bits)
+    stack = getattr(model, "model", None)
+    if not hasattr(stack, "pipeline"):
+        return None
+    layers = list(stack.layers)
+
+    def stage(size: int, rank: int) -> list[int]:
+        stack.layers = list(layers)
+        stack.pipeline(Rank(size, rank))
+        return held(model)
+
+    result: dict[str, list[int] | str] = {}
+    for size in sizes:
+        try:
+            result[str(size)] = max((stage(size, rank) for rank in range(size)), key=lambda pair: pair[1])
+        except ValueError as error:
+            result[str(size)] = str(error)
+    return result
 
 
 def main() -> None:
@@ -119,8 +144,14 @@ def main() -> None:
         }
         for name in names
     }
+    sizes = [int(ranks) for ranks in options.ranks.split(",")]
+    pipelines = {}
+    for name in names:
+        by_bits = {bits: largest_stages(configs[name], int(bits), sizes) for bits in options.bits.split(",")}
+        if all(by_bits.values()):
+            pipelines[name] = by_bits
     made_with = {package: importlib.metadata.version(package) for package in ("mlx", "mlx-lm")}
-    json.dump({"made_with": made_with, "models": table}, sys.stdout, indent=1)
+    json.dump({"made_with": made_with, "models": table, "pipelines": pipelines}, sys.stdout, indent=1)
     print()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from macluster_inference.convert_smollm2 import bundled_gguf, convert
-from tiny import write_tiny_qwen3
+from tiny import write_tiny_deepseek, write_tiny_qwen3
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +29,9 @@ def smollm2(gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random Qwen3 that divides by 2 and 4, and speaks bytes; read-only by agreement."""
     return write_tiny_qwen3(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def deepseek(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random DeepSeek V3 of four layers and five heads, which only a pipeline divides; read-only by agreement."""
+    return write_tiny_deepseek(tmp_path_factory.mktemp("models") / "deepseek")

@@ -31,6 +31,14 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert loaded.model_path == tmp_path
 
 
+def test_a_file_that_says_nothing_of_it_means_tensor_parallelism(tmp_path: Path) -> None:
+    raw = valid(tmp_path)
+    assert "parallel" not in raw
+    assert config.load(write(tmp_path, raw), raw["env"]).parallel is config.Parallel.TENSOR
+    named = {**raw, "parallel": "pipeline"}
+    assert config.load(write(tmp_path, named), raw["env"]).parallel is config.Parallel.PIPELINE
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -41,6 +49,8 @@ def test_a_good_file(tmp_path: Path) -> None:
         ({"rank": True}, "rank has the wrong type (bool)"),
         ({"rank": "1"}, "rank has the wrong type (str)"),
         ({"trust_remote_code": 0}, "trust_remote_code has the wrong type"),
+        ({"parallel": "data"}, "parallel is 'data', this engine knows 'tensor' and 'pipeline'"),
+        ({"parallel": None}, "parallel has the wrong type (NoneType)"),
         ({"backend": "jaccl"}, "backend 'jaccl' does not go with mlx_backend 'ring'"),
         ({"backend": "mpi", "mlx_backend": "mpi"}, "backend 'mpi'"),
         ({"model": {"path": "models/x", "id": "x"}}, "model.path must be absolute"),

@@ -11,25 +11,31 @@ import numpy as np
 import pytest
 
 from api import complete
-from engines import cluster, environment, free_ports, rank_json
+from engines import WAIT_S, cluster, environment, free_ports, rank_json
 
 PROMPT = list(range(65, 65 + 24))
 
 
-def logits(folder: Path, model: Path, world_size: int) -> list[np.ndarray]:
+def logits(folder: Path, model: Path, world_size: int, **changes: str) -> list[np.ndarray]:
     """The logits of each rank, from processes that join and load as the engine does."""
     folder.mkdir()
     ports = free_ports(world_size)
     (folder / "hostfile.json").write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports]))
     processes = []
     for rank in range(world_size):
-        value = rank_json(folder, model, rank, world_size, 1)
+        value = rank_json(folder, model, rank, world_size, 1, **changes)
         config = folder / f"rank-{rank}.json"
         config.write_text(json.dumps(value))
         command = [sys.executable, str(Path(__file__).with_name("logits.py")), str(config), json.dumps(PROMPT)]
-        processes.append(subprocess.Popen(command, env=environment(value["env"]), stdout=subprocess.PIPE))
+        pipe = subprocess.PIPE
+        processes.append(subprocess.Popen(command, env=environment(value["env"]), stdin=pipe, stdout=pipe))
     try:
-        outputs = [process.communicate(timeout=60)[0] for process in processes]
+        for process in processes:
+            assert process.stdout.readline() == b"armed\n"
+        for process in processes:
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        outputs = [process.communicate(timeout=WAIT_S)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::model::NodeName;
+use crate::model::{NodeName, Parallel};
 
 /// Version of both files.
 pub const CONFIG_VERSION: u32 = 1;
@@ -39,6 +39,9 @@ pub struct RankFile {
     pub model: ModelRef,
     /// The model's own code may run.
     pub trust_remote_code: bool,
+    /// How the ranks share the model; a file from before the key means tensor parallelism.
+    #[serde(default)]
+    pub parallel: Parallel,
     /// Where rank 0 serves; null on all others.
     pub api: Option<Api>,
     /// Seconds from `go` to ready.

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::sizing::{Architecture, headers};
+use crate::sizing::{Architecture, Share, Why, headers};
 
 /// No safetensors header is longer (the format's own limit).
 const MAX_HEADER: u64 = 100_000_000;
@@ -30,6 +30,9 @@ pub struct ModelFolder {
     /// What a rank would hold, for 1 rank and more; empty for an architecture that is not known.
     #[serde(default)]
     pub splits: Vec<Split>,
+    /// The same for a pipeline, whose largest stage counts; empty for an architecture without one.
+    #[serde(default)]
+    pub stages: Vec<Split>,
 }
 
 /// One number of ranks.
@@ -46,16 +49,18 @@ pub struct Split {
 /// Numbers of ranks that are looked at.
 const MOST_RANKS: u64 = 16;
 
-/// What each number of ranks would mean, as far as the architecture is known.
-fn splits(dir: &Path, config: &Value) -> Vec<Split> {
-    let Ok(mut model) = Architecture::read(config) else { return Vec::new() };
-    let Ok(tensors) = headers::read(dir) else { return Vec::new() };
+/// What each number of ranks would mean, as far as the architecture is known: split, and as a pipeline.
+fn divisions(dir: &Path, config: &Value) -> (Vec<Split>, Vec<Split>) {
+    let Ok(mut model) = Architecture::read(config) else { return Default::default() };
+    let Ok(tensors) = headers::read(dir) else { return Default::default() };
     model.stored_as(&tensors);
-    let one = |ranks| match model.share(ranks) {
+    let one = |ranks, share: Result<Share, Why>| match share {
         Ok(share) => Split { ranks, bytes: Some(share.bytes), why: None },
         Err(why) => Split { ranks, bytes: None, why: Some(why.to_string()) },
     };
-    (1..=MOST_RANKS).map(one).collect()
+    let splits = (1..=MOST_RANKS).map(|n| one(n, model.share(n))).collect();
+    let stages = (1..=MOST_RANKS).filter(|_| model.pipeline).map(|n| one(n, model.largest_stage(n))).collect();
+    (splits, stages)
 }
 
 /// Looks at the folder.
@@ -76,7 +81,8 @@ pub fn look(dir: &Path) -> Result<ModelFolder, String> {
     for file in &files {
         bytes += whole(&dir.join(file))?;
     }
-    Ok(ModelFolder { model_type, files: files.len(), bytes, splits: splits(dir, &config) })
+    let (splits, stages) = divisions(dir, &config);
+    Ok(ModelFolder { model_type, files: files.len(), bytes, splits, stages })
 }
 
 fn weight_files(dir: &Path) -> Result<BTreeSet<String>, String> {

@@ -10,7 +10,7 @@ use crate::cli::Format;
 use crate::collect::collect;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::model::{Access, Inventory, NodeName};
+use crate::model::{Access, Inventory, NodeName, Parallel};
 use crate::phase::bundle::cache_dir;
 use crate::phase::deploy::{self, Broken, Deploy, LOOKING, Options, PHASES, Target};
 use crate::phase::ops;
@@ -151,6 +151,7 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         platform: None,
         bundle: None,
         plan: None,
+        parallel: Parallel::default(),
         launch: launch_id()?,
         start_timeout: 0.0,
         deployed: None,

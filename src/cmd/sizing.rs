@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sizing::choose::{Load, options, smallest, wired_limit};
+use crate::sizing::choose::{Load, options, pipeline_fits, smallest, wired_limit};
 use crate::sizing::{Architecture, headers};
 use crate::view::sizing as view;
 
@@ -72,7 +72,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         Format::Json => view::json(&question).to_string(),
     });
     // Some of the nodes are an answer too.
-    let good = smallest(&choices, limit).is_some_and(|n| n <= nodes);
+    let good = smallest(&choices, limit).is_some_and(|n| n <= nodes) || pipeline_fits(&choices, nodes, limit);
     Ok(if good { Exit::Ok } else { Exit::ChecksFailed })
 }
 

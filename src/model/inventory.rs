@@ -107,6 +107,17 @@ pub enum Over {
     Management,
 }
 
+/// How the ranks share a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Parallel {
+    /// Every rank computes a part of every layer.
+    #[default]
+    Tensor,
+    /// Every rank computes some of the layers, one rank after the other.
+    Pipeline,
+}
+
 /// What runs on the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runtime {
@@ -116,6 +127,8 @@ pub struct Runtime {
     pub backend: Backend,
     /// Network of the ring backend.
     pub over: Over,
+    /// How the ranks share the model; none for as deploy finds best.
+    pub parallel: Option<Parallel>,
     /// Absolute path of a Python on the nodes; none = the bundle's.
     pub python: Option<String>,
     /// Where rank 0's node serves the API; loopback only.

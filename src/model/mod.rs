@@ -17,7 +17,7 @@ pub use command::{Access, Cmd, Output, Stdin};
 pub use facts::{Fact, FactError, FactErrorKind, NodeFacts};
 pub use finding::{Category, Finding, LinkEnd, LinkRef, Remedy, Verdict};
 pub use host_facts::HostFacts;
-pub use inventory::{Backend, Inventory, Node, Over};
+pub use inventory::{Backend, Inventory, Node, Over, Parallel};
 pub use name::NodeName;
 pub use network_facts::NetworkFacts;
 pub use snapshot::{CollectFailure, FailureKind, NodeRecord, Snapshot, Transcript};

@@ -19,6 +19,8 @@ pub struct Choice {
     pub ranks: u64,
     /// What one rank needs, or why the model does not split so.
     pub need: Result<Need, Why>,
+    /// What the largest stage of a pipeline needs; none when mlx-lm has no pipeline of so many.
+    pub stage: Option<Need>,
 }
 
 /// What one rank needs, bytes.
@@ -48,7 +50,11 @@ pub fn options(model: &Architecture, most: u64, load: Load) -> Vec<Choice> {
         let cache = model.cache_bytes(n, load.context).saturating_mul(load.concurrency);
         model.share(n).map(|share| Need { share, cache })
     };
-    (1..=most.max(1)).map(|ranks| Choice { ranks, need: need(ranks) }).collect()
+    let stage = |n| {
+        let cache = model.stage_cache_bytes(n, load.context).saturating_mul(load.concurrency);
+        model.largest_stage(n).ok().filter(|_| n > 1).map(|share| Need { share, cache })
+    };
+    (1..=most.max(1)).map(|ranks| Choice { ranks, need: need(ranks), stage: stage(ranks) }).collect()
 }
 
 /// The most ranks that split and fit into this many bytes each.
@@ -59,6 +65,12 @@ pub fn largest(options: &[Choice], limit: u64) -> Option<u64> {
 /// The fewest.
 pub fn smallest(options: &[Choice], limit: u64) -> Option<u64> {
     fits(options, limit).min()
+}
+
+/// Whether the largest stage of a pipeline of so many ranks fits into this many bytes.
+pub fn pipeline_fits(options: &[Choice], ranks: u64, limit: u64) -> bool {
+    let stage = options.iter().find(|o| o.ranks == ranks).and_then(|o| o.stage);
+    stage.is_some_and(|need| need.left(limit).is_some())
 }
 
 fn fits(options: &[Choice], limit: u64) -> impl Iterator<Item = u64> + '_ {

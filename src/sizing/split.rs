@@ -15,11 +15,25 @@ pub struct Share {
     pub bytes: u64,
 }
 
+impl Share {
+    pub(super) fn add(&mut self, other: Share) {
+        self.parameters += other.parameters;
+        self.bytes += other.bytes;
+    }
+}
+
 /// Why a model does not split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// mlx-lm has no `shard` for it.
     NoShard(String),
+    /// mlx-lm has no pipeline for it.
+    NoPipeline(String),
+    /// Fewer layers than ranks of a pipeline.
+    Layers {
+        /// How many.
+        layers: u64,
+    },
     /// A dimension does not divide.
     Dimension {
         /// Which part.
@@ -51,6 +65,8 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::NoShard(model) => write!(f, "mlx-lm cannot split the architecture {model}"),
+            Why::NoPipeline(model) => write!(f, "mlx-lm has no pipeline for the architecture {model}"),
+            Why::Layers { layers } => write!(f, "{layers} layers are fewer than the ranks of such a pipeline"),
             Why::Dimension { path, what, count } => write!(f, "the {count} {what} of {path} do not divide"),
             Why::Groups { path, count, group } => {
                 write!(f, "the packed weights of {path} do not divide: {count} with {group} to a scale")
@@ -74,9 +90,7 @@ impl Architecture {
         }
         let mut sum = Share::default();
         for module in &self.modules {
-            let share = share(module, n.max(1))?;
-            sum.parameters += share.parameters;
-            sum.bytes += share.bytes;
+            sum.add(share(module, n.max(1))?);
         }
         if n > 1 && !self.attention.works(n) {
             let (heads, kv_heads) = self.attention.heads();
@@ -94,7 +108,7 @@ impl Architecture {
     }
 }
 
-fn share(module: &Module, n: u64) -> Result<Share, Why> {
+pub(super) fn share(module: &Module, n: u64) -> Result<Share, Why> {
     let path = || module.path.clone();
     let dimension = |what, count| Why::Dimension { path: path(), what, count };
     let whole = |what, count: u64| if count.is_multiple_of(n) { Ok(count / n) } else { Err(dimension(what, count)) };
@@ -179,7 +193,7 @@ impl Attention {
     }
 
     /// Numbers of one layer's cache for one token, on one rank.
-    fn cache_numbers(&self, n: u64) -> u64 {
+    pub(super) fn cache_numbers(&self, n: u64) -> u64 {
         match *self {
             Attention::Grouped { kv_heads, head_dim, .. } => 2 * (kv_heads / n).max(1) * head_dim,
             // Compressed, and the same on every rank.

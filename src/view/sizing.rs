@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::ranks::trim;
 use crate::model::command::printable;
 use crate::sizing::Architecture;
-use crate::sizing::choose::{Choice, Load, largest, smallest};
+use crate::sizing::choose::{Choice, Load, Need, largest, pipeline_fits, smallest};
 
 /// What was asked and found.
 pub struct Question<'a> {
@@ -43,26 +43,13 @@ pub fn human(q: &Question<'_>) -> String {
     for choice in q.choices {
         let mine = if choice.ranks == q.nodes { "  <- these nodes" } else { "" };
         match &choice.need {
-            Ok(need) => {
-                let left = need.left(q.limit);
-                table.add_row([
-                    choice.ranks.to_string(),
-                    gb(need.share.bytes),
-                    gb(need.cache),
-                    left.map_or_else(|| "does not fit".to_owned(), gb),
-                    mine.to_owned(),
-                ]);
+            Ok(need) => table.add_row(row(choice.ranks, Some(need), q.limit, mine.to_owned())),
+            Err(why) if choice.stage.is_some() => {
+                let note = format!("only as a pipeline: {why}{mine}");
+                table.add_row(row(choice.ranks, choice.stage.as_ref(), q.limit, note))
             }
-            Err(why) => {
-                table.add_row([
-                    choice.ranks.to_string(),
-                    String::new(),
-                    String::new(),
-                    String::new(),
-                    format!("{why}{mine}"),
-                ]);
-            }
-        }
+            Err(why) => table.add_row(row(choice.ranks, None, q.limit, format!("{why}{mine}"))),
+        };
     }
     for column in [0, 1, 2, 3] {
         if let Some(column) = table.column_mut(column) {
@@ -86,8 +73,28 @@ pub fn human(q: &Question<'_>) -> String {
     text
 }
 
+fn row(ranks: u64, need: Option<&Need>, limit: u64, note: String) -> [String; 5] {
+    let left = |n: &Need| n.left(limit).map_or_else(|| "does not fit".to_owned(), gb);
+    let cell = |text: &dyn Fn(&Need) -> String| need.map(text).unwrap_or_default();
+    [ranks.to_string(), cell(&|n| gb(n.share.bytes)), cell(&|n| gb(n.cache)), cell(&left), note]
+}
+
 /// What to do, in a sentence or two.
 fn verdict(q: &Question<'_>) -> String {
+    let split = split_verdict(q);
+    let splits =
+        q.choices.iter().any(|c| c.ranks == q.nodes && c.need.as_ref().is_ok_and(|n| n.left(q.limit).is_some()));
+    if splits || !pipeline_fits(q.choices, q.nodes, q.limit) {
+        return split;
+    }
+    format!(
+        "{split}\nas a pipeline it runs on all {} nodes, room but not speed: what deploy takes unless runtime.parallel is tensor",
+        q.nodes
+    )
+}
+
+/// What splitting alone can do.
+fn split_verdict(q: &Question<'_>) -> String {
     let within: Vec<Choice> = q.choices.iter().filter(|c| c.ranks <= q.nodes).cloned().collect();
     let (most, least) = (largest(&within, q.limit), smallest(q.choices, q.limit));
     match (most, least) {
@@ -107,13 +114,24 @@ fn verdict(q: &Question<'_>) -> String {
 
 /// For programs.
 pub fn json(q: &Question<'_>) -> Value {
+    let stage = |c: &Choice| {
+        c.stage.as_ref().map(|need| {
+            json!({
+                "weights_bytes_each": need.share.bytes, "cache_bytes_each": need.cache,
+                "fits": need.left(q.limit).is_some(), "left_bytes": need.left(q.limit),
+            })
+        })
+    };
     let choice = |c: &Choice| match &c.need {
         Ok(need) => json!({
             "nodes": c.ranks, "splits": true, "parameters_each": need.share.parameters,
             "weights_bytes_each": need.share.bytes, "cache_bytes_each": need.cache,
             "fits": need.left(q.limit).is_some(), "left_bytes": need.left(q.limit), "why": null,
+            "pipeline": stage(c),
         }),
-        Err(why) => json!({"nodes": c.ranks, "splits": false, "fits": false, "why": why.to_string()}),
+        Err(why) => {
+            json!({"nodes": c.ranks, "splits": false, "fits": false, "why": why.to_string(), "pipeline": stage(c)})
+        }
     };
     json!({
         "schema_version": 1, "model_type": q.model.model_type, "stored": q.stored, "pipeline": q.model.pipeline,

@@ -21,8 +21,13 @@ pub struct Bench {
 
 impl Bench {
     pub async fn of(nodes: usize) -> Self {
-        let prepared = tokio::task::spawn_blocking(|| {
-            (runtime::bundle().to_owned(), runtime::interpreter(), runtime::smollm2().to_owned())
+        Self::serving(nodes, runtime::smollm2).await
+    }
+
+    /// With another model.
+    pub async fn serving(nodes: usize, model: fn() -> &'static Path) -> Self {
+        let prepared = tokio::task::spawn_blocking(move || {
+            (runtime::bundle().to_owned(), runtime::interpreter(), model().to_owned())
         });
         let (bundle, python, model) = prepared.await.expect("bundle, Python and model");
         let rack = Rack::builder().binary(crate::support::binary()).nodes(nodes).python(python).model(model);
@@ -342,6 +347,21 @@ fn changes(before: &BTreeMap<PathBuf, (u32, Vec<u8>)>, after: &BTreeMap<PathBuf,
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_does_not_split_is_served_as_a_pipeline() {
+    let bench = Bench::serving(3, runtime::tiny_deepseek).await;
+    let ran = bench.deploy().await.expect(0);
+    assert!(ran.stderr.contains("a pipeline of 3 nodes") && ran.stderr.contains("not speed"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("served by 3 ranks"), "{}", ran.stdout);
+    for node in ["studio-1", "studio-2", "studio-3"] {
+        let text = std::fs::read_to_string(bench.on(node, "opt/macluster/etc/rank.json")).expect("readable");
+        let rank: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(rank["parallel"], "pipeline");
+    }
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let bench = Bench::of(2).await;
     let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
@@ -361,6 +381,12 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
         "{message}"
     );
     assert!(message.contains("hint: it runs on 1 node: name them in runtime.nodes"), "{message}");
+    // A pipeline was asked for, and there is none for it.
+    let path = bench.rack.inventory.with_file_name("pipeline.yaml");
+    std::fs::write(&path, text.replace("\nruntime:\n", "\nruntime:\n  parallel: pipeline\n")).expect("written");
+    let message = bench.run_with(&path, &["deploy", "--yes", "--bundle", bundle]).await.expect(9).stderr;
+    assert!(message.contains("mlx-lm has no pipeline for the architecture llama"), "{message}");
+    assert!(message.contains("hint: write `runtime.parallel: tensor`"), "{message}");
     bench.status(10).await;
     assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
 

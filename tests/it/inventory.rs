@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use macluster::exit::Failure;
-use macluster::model::{Backend, Over};
+use macluster::model::{Backend, Over, Parallel};
 use macluster::parse::inventory::{self, starter};
 use proptest::prelude::*;
 
@@ -28,6 +28,7 @@ runtime:
   model: /models/tiny/
   backend: jaccl-ring
   over: links
+  parallel: pipeline
   python: /opt/py/bin/python3
   api: { listen: 127.0.0.1:9000 }
   trust_remote_code: true
@@ -63,6 +64,7 @@ fn every_key_is_read() {
     assert_eq!(inventory.pool.to_string(), "10.250.16.0/20");
     let runtime = &inventory.runtime;
     assert_eq!((runtime.backend, runtime.over, runtime.trust_remote_code), (Backend::JacclRing, Over::Links, true));
+    assert_eq!(runtime.parallel, Some(Parallel::Pipeline));
     assert_eq!(runtime.model.as_deref(), Some("/models/tiny"));
     assert_eq!(runtime.python.as_deref(), Some("/opt/py/bin/python3"));
     assert_eq!(runtime.api.to_string(), "127.0.0.1:9000");
@@ -81,6 +83,7 @@ fn only_nodes_are_needed() {
         assert_eq!(inventory.runtime.api.to_string(), "127.0.0.1:8080");
         assert_eq!((inventory.runtime.model, inventory.runtime.python), (None, None));
         assert!(!inventory.runtime.trust_remote_code);
+        assert_eq!(inventory.runtime.parallel, None);
         assert_eq!((inventory.paths.root.as_str(), inventory.paths.install.as_str()), ("/", "/opt/macluster"));
         let ssh = inventory.ssh;
         assert!(ssh.use_config);
@@ -146,7 +149,7 @@ fn refused_with_nodes(rest: &str, expected: &str) {
 fn unknown_and_repeated_keys() {
     refused_with_nodes(
         "runtime:\n  modle: /m",
-        "5:3: unknown key `modle` in `runtime`; expected one of `model`, `backend`, `over`, `python`, `api`, \
+        "5:3: unknown key `modle` in `runtime`; expected one of `model`, `backend`, `over`, `parallel`, `python`, `api`, \
          `trust_remote_code`, `nodes`\nhint: did you mean `model`?",
     );
     refused_with_nodes(
@@ -319,6 +322,11 @@ fn values_of_sections() {
          hint: did you mean `jaccl`?",
     );
     refused_with_nodes(
+        "runtime: { parallel: pipelin }",
+        "4:22: `runtime.parallel`: expected one of `auto`, `tensor`, `pipeline`, found the text `pipelin`\n\
+         hint: did you mean `pipeline`?",
+    );
+    refused_with_nodes(
         "runtime: { backend: jaccl, over: management }",
         "4:34: `runtime.over`: backend `jaccl` is RDMA over the cables: expected `links`, `management` is for `ring` \
          only\nhint: write `over: links`, or `backend: ring`",
@@ -489,6 +497,7 @@ fn the_starter_is_read_back_and_its_comments_are_the_defaults() {
             "model",
             "backend",
             "over",
+            "parallel",
             "python",
             "api",
             "trust_remote_code",

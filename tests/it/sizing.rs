@@ -51,6 +51,31 @@ fn every_model_equals_the_oracle_at_every_number_of_ranks_and_bits() {
 }
 
 #[test]
+fn the_largest_stage_of_every_pipeline_equals_the_oracle() {
+    let (configs, table) = (read("configs.json"), read("table.json"));
+    let pipelines = table["pipelines"].as_object().expect("pipelines");
+    let mut wrong = Vec::new();
+    for (name, config) in configs.as_object().expect("models") {
+        let plain = Architecture::read(config).expect(name);
+        assert_eq!(plain.pipeline, pipelines.contains_key(name), "{name}");
+        for (bits, by_ranks) in pipelines.get(name).and_then(Value::as_object).into_iter().flatten() {
+            let mut model = plain.clone();
+            if bits != "0" {
+                model.quantise(bits.parse().expect("bits"), 64);
+            }
+            for (ranks, truth) in by_ranks.as_object().expect("ranks") {
+                let Share { parameters, bytes } = model.largest_stage(ranks.parse().expect("ranks")).expect("layers");
+                if json!([parameters, bytes]) != *truth {
+                    wrong.push(format!("{name}, {bits} bits, {ranks} ranks: {parameters}, {bytes}, mlx-lm: {truth}"));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(pipelines.len() >= 4, "{}", pipelines.len());
+}
+
+#[test]
 fn the_table_is_what_the_pinned_mlx_lm_says_today() {
     let output = Command::new(runtime::python())
         .arg("-I")

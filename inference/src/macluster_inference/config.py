@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ BACKENDS = {"jaccl": "jaccl", "jaccl-ring": "jaccl", "ring": "ring"}
 
 MAX_IDLE_SYNC_S = 2.0
 """Ranks must meet often enough for `/health` (5 s) to stay truthful."""
+
+
+class Parallel(StrEnum):
+    """How the ranks share a model."""
+
+    TENSOR = "tensor"
+    """Every rank computes a part of every layer."""
+
+    PIPELINE = "pipeline"
+    """Every rank computes some of the layers."""
+
 
 _REQUIRED = {
     "schema_version": int,
@@ -35,6 +47,8 @@ _REQUIRED = {
     "start_timeout_s": (int, float),
     "idle_sync_s": (int, float),
 }
+_OPTIONAL = {"parallel": Parallel.TENSOR.value}
+"""Keys that older files lack, and what those mean."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,7 @@ class RankConfig:
     model_path: Path
     model_id: str
     trust_remote_code: bool
+    parallel: Parallel
     api: Api | None
     start_timeout_s: float
     idle_sync_s: float
@@ -123,7 +138,9 @@ def fields(raw: Any, where: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(raw: Any) -> RankConfig:
-    top = fields(raw, "", _REQUIRED)
+    if isinstance(raw, dict):
+        raw = {**_OPTIONAL, **raw}
+    top = fields(raw, "", {**_REQUIRED, **{key: type(value) for key, value in _OPTIONAL.items()}})
     if top["schema_version"] != SCHEMA_VERSION:
         raise _error(f"schema_version is {top['schema_version']}, this engine reads {SCHEMA_VERSION}")
     model = fields(top["model"], "model", {"path": str, "id": str})
@@ -132,6 +149,9 @@ def _check(raw: Any) -> RankConfig:
         raise _error(f"rank {rank} does not exist in a world of {world_size}")
     if BACKENDS.get(top["backend"]) != top["mlx_backend"]:
         raise _error(f"backend {top['backend']!r} does not go with mlx_backend {top['mlx_backend']!r}")
+    if top["parallel"] not in list(Parallel):
+        known = " and ".join(repr(str(way)) for way in Parallel)
+        raise _error(f"parallel is {top['parallel']!r}, this engine knows {known}")
     for name, value in top["env"].items():
         if not isinstance(value, str):
             raise _error(f"env.{name} must be a string")
@@ -155,6 +175,7 @@ def _check(raw: Any) -> RankConfig:
         model_path=Path(model["path"]),
         model_id=model["id"],
         trust_remote_code=top["trust_remote_code"],
+        parallel=Parallel(top["parallel"]),
         api=_api(top["api"], rank),
         start_timeout_s=float(top["start_timeout_s"]),
         idle_sync_s=float(top["idle_sync_s"]),

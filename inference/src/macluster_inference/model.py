@@ -14,7 +14,8 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.utils import get_total_parameters, load_model, maybe_set_recommended_wired_limit
 
-from . import weights
+from . import pipeline, weights
+from .config import Parallel
 from .errors import EngineError, Kind
 from .group import Group
 
@@ -35,6 +36,7 @@ class Checked:
     files: list[weights.WeightFile]
     digest: bytes
     trust_remote_code: bool
+    parallel: Parallel = Parallel.TENSOR
 
     @property
     def tensors(self) -> int:
@@ -79,8 +81,8 @@ def _setting(config: dict[str, Any], name: str) -> Any:
     return config.get(name)
 
 
-def check(path: Path, world_size: int, *, trust_remote_code: bool) -> Checked:
-    """Prove that the folder is complete and that the model divides by the world size.
+def check(path: Path, world_size: int, *, trust_remote_code: bool, parallel: Parallel = Parallel.TENSOR) -> Checked:
+    """Prove that the folder is complete and that the model divides among so many ranks in that way.
 
     Every parameter the model has is compared, name and shape, with what the files hold after mlx-lm's own
     renaming: mlx-lm does that comparison, and this function makes sure it is asked to.
@@ -93,7 +95,8 @@ def check(path: Path, world_size: int, *, trust_remote_code: bool) -> Checked:
     if not (path / "config.json").is_file():
         raise EngineError(Kind.MODEL_MISSING, f"config.json is missing in {path}")
     config = weights.read_json(path / "config.json")
-    check_split(config, world_size)
+    if parallel is Parallel.TENSOR:
+        check_split(config, world_size)
     files = weights.read_weights(path)
     checked = Checked(
         path,
@@ -101,9 +104,12 @@ def check(path: Path, world_size: int, *, trust_remote_code: bool) -> Checked:
         files,
         weights.digest(path, files, with_code=trust_remote_code),
         trust_remote_code,
+        parallel,
     )
     model = build(checked)
-    if world_size > 1:
+    if world_size > 1 and parallel is Parallel.PIPELINE:
+        pipeline.check(model, world_size, config)
+    elif world_size > 1:
         _try_split(model, world_size, config)
     return checked
 
@@ -184,9 +190,9 @@ def load(checked: Checked, group: Group, progress: Callable[[int, int, bool], No
     model = _in_step(partial(_build_share, checked, group), partial(progress, 0, 0), checked)
     total = _size(model)
     done = 0
-    for layer in [*getattr(model, "layers", []), model]:
-        done = total if layer is model else done + _size(layer)
-        _in_step(partial(mx.eval, layer.parameters()), partial(progress, done, total), checked)
+    for part in [*pipeline.parts(model, group), model]:
+        done = total if part is model else done + _size(part)
+        _in_step(partial(mx.eval, part.parameters()), partial(progress, done, total), checked)
     mx.clear_cache()
     return Loaded(model, get_total_parameters(model), total, mx.get_peak_memory())
 
@@ -208,7 +214,9 @@ def _build_share(checked: Checked, group: Group) -> nn.Module:
     if weights.read_weights(checked.path) != checked.files:
         raise EngineError(Kind.MODEL_INCOMPLETE, f"the files in {checked.path} changed since they were checked")
     model = build(checked)
-    if group.size > 1:
+    if group.size > 1 and checked.parallel is Parallel.PIPELINE:
+        pipeline.divide(model, group)
+    elif group.size > 1:
         model.shard(group.handle)
     return model
 

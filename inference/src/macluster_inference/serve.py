@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from . import model
-from .config import RankConfig
+from .config import Parallel, RankConfig
 from .control import Control
 from .errors import EngineError, Kind, StopRequestedError
 from .events import Events
@@ -91,7 +91,7 @@ def start(checked: Checked, group: Group, control: Control, events: Events) -> t
 
     Raises:
         StopRequestedError: on all ranks at the same step.
-        EngineError: kind `model-mismatch`, `model-incomplete` or `generation`.
+        EngineError: kind `config`, `model-mismatch`, `model-incomplete` or `generation`.
     """
     _meet(group, control)
     _same_model(checked, group)
@@ -125,6 +125,11 @@ def _meet(group: Group, control: Control, failed: bool = False) -> None:
 
 
 def _same_model(checked: Checked, group: Group) -> None:
+    """All ranks must hold the same files, and mean to divide them alike."""
+    (pipelines,) = group.vote(checked.parallel is Parallel.PIPELINE)
+    if 0 < len(pipelines) < group.size:
+        told = f"rank {_list(pipelines)} has `parallel: pipeline` in its rank.json, the others have not"
+        raise EngineError(Kind.CONFIG, f"{told}; deploy again")
     differing = group.differing(checked.digest)
     if differing:
         mine = " (this one)" if group.rank in differing else ""

@@ -75,7 +75,9 @@ def _run(config: RankConfig, control: Control, events: Events) -> None:
     if mx.default_device() == mx.cpu:
         # On a CPU, MLX compiles fused kernels by calling a C++ compiler, into a folder all ranks of a host share.
         mx.disable_compile()
-    checked = model.check(config.model_path, config.world_size, trust_remote_code=config.trust_remote_code)
+    checked = model.check(
+        config.model_path, config.world_size, trust_remote_code=config.trust_remote_code, parallel=config.parallel
+    )
     front = Front.prepare(config, checked) if config.api else None
     events.emit("armed")
     control.wait_go()

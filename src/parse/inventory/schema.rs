@@ -12,7 +12,7 @@ use super::rules;
 use super::section::{At, Section};
 use super::tree;
 use crate::model::inventory::{Paths, Runtime, Ssh};
-use crate::model::{Backend, Inventory, Node, NodeName, Over};
+use crate::model::{Backend, Inventory, Node, NodeName, Over, Parallel};
 
 /// Nodes of one rack: MLX's mesh ends at 8 peers, rings are longer; beyond this it is a typing error.
 const MAX_NODES: usize = 1024;
@@ -244,6 +244,7 @@ fn runtime(top: &Section<'_>, nodes: &[Node], problems: &mut Vec<Problem>) -> Ru
         ("ring", Backend::Ring),
     ];
     let overs = [("links", Over::Links), ("management", Over::Management)];
+    let ways = [("auto", None), ("tensor", Some(Parallel::Tensor)), ("pipeline", Some(Parallel::Pipeline))];
     let model = section.checked("model", "the model's folder", problems, rules::node_path_below_root);
     let backend = section.choice("backend", &backends, problems);
     let over = section.choice("over", &overs, problems);
@@ -263,6 +264,7 @@ fn runtime(top: &Section<'_>, nodes: &[Node], problems: &mut Vec<Problem>) -> Ru
         model: model.map(|v| v.value),
         backend: backend.map_or(Backend::Auto, |v| v.value),
         over: over.map_or(Over::Links, |v| v.value),
+        parallel: section.choice("parallel", &ways, problems).and_then(|v| v.value),
         python: python.map(|v| v.value),
         api: listen.map_or_else(default::api, |v| v.value),
         trust_remote_code: section.flag("trust_remote_code", problems).unwrap_or(false),

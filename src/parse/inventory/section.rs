@@ -17,7 +17,7 @@ pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("nodes", &["name", "host", "slot", "port", "user", "identity", "agent_port", "root"]),
     ("network", &["pool"]),
     ("agent", &["port"]),
-    ("runtime", &["model", "backend", "over", "python", "api", "trust_remote_code", "nodes"]),
+    ("runtime", &["model", "backend", "over", "parallel", "python", "api", "trust_remote_code", "nodes"]),
     ("runtime.api", &["listen"]),
     ("paths", &["root", "install"]),
 ];

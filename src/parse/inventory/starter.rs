@@ -67,6 +67,7 @@ fn rest() -> String {
         line("model", plain("null"), "the model's folder on every node, an absolute path; deploy needs it"),
         line("backend", plain("auto"), "auto | jaccl (RDMA, full mesh) | jaccl-ring (RDMA, ring) | ring (TCP)"),
         line("over", plain("links"), "links | management (ring only: slow and unprotected)"),
+        line("parallel", plain("auto"), "auto | tensor (shares every layer) | pipeline (shares out the layers)"),
         line("python", plain("null"), "absolute path of a Python on the nodes; null = the bundle's"),
         line(
             "api",

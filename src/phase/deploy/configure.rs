@@ -176,6 +176,7 @@ fn files(
         env: rank.env.clone(),
         model: ModelRef { path: super::model::path(model, layout.root()), id: model_id(model) },
         trust_remote_code: inventory.runtime.trust_remote_code,
+        parallel: deploy.parallel,
         api: (number == 0).then(|| Api { host: api.ip().to_string(), port: api.port() }),
         start_timeout_s: deploy.start_timeout,
         idle_sync_s: IDLE_SYNC,

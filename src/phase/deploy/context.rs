@@ -11,7 +11,7 @@ use crate::event::{Event, Events};
 use crate::exit::Exit;
 use crate::mesh::ranks::RankPlan;
 use crate::model::command::printable;
-use crate::model::{Inventory, NodeName, Snapshot};
+use crate::model::{Inventory, NodeName, Parallel, Snapshot};
 use crate::phase::bundle::{Built, Platform};
 use crate::phase::hold::Hold;
 use crate::phase::runtime::RuntimeNode;
@@ -65,6 +65,8 @@ pub struct Deploy {
     pub targets: Vec<Target>,
     /// Nodes that become no rank, and why.
     pub idle: BTreeMap<NodeName, String>,
+    /// How the ranks share the model.
+    pub parallel: Parallel,
     /// Platform of the nodes, proven there.
     pub platform: Option<Platform>,
     /// The bundle.

@@ -107,7 +107,7 @@ fn judge(results: Vec<(crate::model::NodeName, Result<Status, Trouble>)>) -> Res
     let mut failure = PhaseFailure::of(Exit::DeployFailed, causes).with_logs_of(nodes);
     if splits {
         failure = failure
-            .hint("this model does not split over that many nodes: change the nodes of the inventory, or the model");
+            .hint("this model does not split over that many nodes: change the nodes of the inventory, runtime.parallel, or the model");
     }
     if port {
         failure = failure.hint("choose another port: runtime.api.listen in the inventory");

@@ -3,6 +3,7 @@
 mod activate;
 mod configure;
 mod context;
+mod divide;
 mod health;
 mod install;
 mod launch;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use futures::future::BoxFuture;
 
+use super::divide::{BILLION, Rack, divide, nodes};
 use super::{Cause, Deploy, Phase, PhaseFailure};
-use crate::agent::model::{ModelFolder, Split};
+use crate::agent::model::ModelFolder;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::mesh::ranks;
@@ -17,8 +18,6 @@ use crate::sizing::choose::wired_limit;
 const START_SECONDS: f64 = 120.0;
 /// A slow disk: what weights are surely read at, bytes per second.
 const READ_SPEED: f64 = 500e6;
-/// Bytes, for people.
-const BILLION: u64 = 1_000_000_000;
 
 pub(super) struct Model;
 
@@ -72,7 +71,7 @@ async fn look(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
         return Err(PhaseFailure::of(Exit::DeployFailed, causes.collect()));
     }
     if let Some(folder) = folders.first() {
-        choose(deploy, &folder.splits.clone())?;
+        choose(deploy, folder)?;
     }
     let bytes = folders.iter().map(|f| f.bytes).max().unwrap_or(0);
     #[allow(clippy::cast_precision_loss, reason = "seconds, roughly")]
@@ -81,53 +80,39 @@ async fn look(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
     Ok(())
 }
 
-/// Takes as many nodes as the model runs on; the others stay idle. An architecture that is not known is left to the
-/// engine, which says itself whether it can split it.
-fn choose(deploy: &mut Deploy, splits: &[Split]) -> Result<(), PhaseFailure> {
+/// Decides how the model is divided, tells what the operator should know of it, and lets the other nodes stay idle.
+fn choose(deploy: &mut Deploy, folder: &ModelFolder) -> Result<(), PhaseFailure> {
     let all = deploy.rank_inventory();
-    let count = all.nodes.len() as u64;
-    let Some(wanted) = splits.iter().find(|s| s.ranks == count) else { return Ok(()) };
-    let memory = all.nodes.iter().filter_map(|n| memory(deploy, &n.name)).min();
-    let problem = |split: &Split| match (&split.why, split.bytes, memory) {
-        (Some(why), _, _) => Some(why.clone()),
-        // More than all of it: no limit could make it fit. What macOS leaves to the GPU is a guess, and only said.
-        (None, Some(bytes), Some(memory)) if bytes > memory => {
-            Some(format!("each would hold {} GB of weights and has {} GB of memory", bytes / BILLION, memory / BILLION))
-        }
-        _ => None,
+    let rack = Rack {
+        nodes: all.nodes.len() as u64,
+        memory: all.nodes.iter().filter_map(|n| memory(deploy, &n.name)).min(),
+        named: deploy.inventory.runtime.nodes.is_some(),
     };
-    let Some(why) = problem(wanted) else {
-        if let (Some(bytes), Some(memory)) = (wanted.bytes, memory)
-            && bytes > wired_limit(memory, None)
-        {
-            let text = format!(
-                "each node would hold {} GB of weights; macOS lets a GPU wire about three quarters of the memory: see `macluster sizing`",
-                bytes / BILLION
-            );
-            deploy.events.emit(Event::Warning { node: None, text });
-        }
-        return Ok(());
-    };
-    let good = splits.iter().filter(|s| s.ranks < count && problem(s).is_none()).map(|s| s.ranks).max();
-    let nodes = |n: u64| if n == 1 { "1 node".to_owned() } else { format!("{n} nodes") };
-    let Some(fewer) = good.filter(|_| deploy.inventory.runtime.nodes.is_none()) else {
-        let failure =
-            PhaseFailure::new(Exit::DeployFailed, format!("the model does not run on {}: {why}", nodes(count)));
-        return Err(match good {
-            Some(n) => failure.hint(format!("it runs on {}: name them in runtime.nodes of the inventory", nodes(n))),
-            None => failure.hint("`macluster sizing` shows what it needs"),
-        });
-    };
-    let order: Vec<NodeName> = ranks::order(&all).into_iter().map(|n| n.name.clone()).collect();
-    let idle: Vec<NodeName> = order.into_iter().skip(usize::try_from(fewer).unwrap_or(usize::MAX)).collect();
+    let division = divide(deploy.inventory.runtime.parallel, folder, &rack)
+        .map_err(|no| PhaseFailure::new(Exit::DeployFailed, no.message).hint(no.hint))?;
+    deploy.parallel = division.parallel;
+    let warn = |text: String| deploy.events.emit(Event::Warning { node: None, text });
+    if let Some(remark) = division.remark {
+        warn(remark);
+    }
+    if let (Some(bytes), Some(memory)) = (division.bytes, rack.memory)
+        && bytes > wired_limit(memory, None)
+    {
+        warn(format!(
+            "a node would hold {} GB of weights; macOS lets a GPU wire about three quarters of the memory: see `macluster sizing`",
+            bytes / BILLION
+        ));
+    }
+    let Some(why) = division.idle else { return Ok(()) };
+    let order = ranks::order(&all).into_iter().map(|n| n.name.clone());
+    let idle: Vec<NodeName> = order.skip(usize::try_from(division.ranks).unwrap_or(usize::MAX)).collect();
     let names: Vec<String> = idle.iter().map(|n| deploy.inventory.label(n)).collect();
-    let text = format!(
+    warn(format!(
         "the model does not run on {} ({why}), but on {}: idle stay {}",
-        nodes(count),
-        nodes(fewer),
+        nodes(rack.nodes),
+        nodes(division.ranks),
         names.join(", ")
-    );
-    deploy.events.emit(Event::Warning { node: None, text });
+    ));
     deploy.idle.extend(idle.into_iter().map(|n| (n, why.clone())));
     Ok(())
 }

@@ -71,6 +71,7 @@ impl Rack {
                     model: Some("/opt/macluster/models/m".to_owned()),
                     backend: Backend::Auto,
                     over: Over::Links,
+                    parallel: None,
                     python: None,
                     api: "127.0.0.1:8080".parse().expect("an address"),
                     trust_remote_code: false,

@@ -1,0 +1,241 @@
+//! Among how many nodes the model is divided, and how: decided from what was seen of it, before anything is touched.
+
+use std::fmt::Write;
+
+use crate::agent::model::{ModelFolder, Split};
+use crate::model::Parallel;
+
+/// Bytes, for people.
+pub(super) const BILLION: u64 = 1_000_000_000;
+
+/// The nodes that may become ranks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rack {
+    /// How many.
+    pub(super) nodes: u64,
+    /// Bytes of memory of the smallest; none when nobody knows.
+    pub(super) memory: Option<u64>,
+    /// The inventory names them: all or none.
+    pub(super) named: bool,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Division {
+    /// Nodes that become ranks.
+    pub(super) ranks: u64,
+    /// How they share the model.
+    pub(super) parallel: Parallel,
+    /// Bytes of weights of the one that holds most; none when the architecture is not known.
+    pub(super) bytes: Option<u64>,
+    /// Why not all nodes become ranks.
+    pub(super) idle: Option<String>,
+    /// What the operator should know of a pipeline.
+    pub(super) remark: Option<String>,
+}
+
+/// Why it cannot be, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+/// A number of nodes, for people.
+pub(super) fn nodes(n: u64) -> String {
+    if n == 1 { "1 node".to_owned() } else { format!("{n} nodes") }
+}
+
+/// As many nodes as the model runs on; without a wish, a pipeline only when it does not split over all of them. An
+/// architecture that is not known is left to the engine, which says itself whether it can divide it.
+pub(super) fn divide(wish: Option<Parallel>, folder: &ModelFolder, rack: &Rack) -> Result<Division, Refusal> {
+    let count = rack.nodes;
+    let unknown = Division {
+        ranks: count,
+        parallel: wish.unwrap_or_default(),
+        bytes: None,
+        idle: None,
+        remark: (wish == Some(Parallel::Pipeline) && count > 1).then(|| remark(count)),
+    };
+    let Some(split) = at(&folder.splits, count) else { return Ok(unknown) };
+    let stage = at(&folder.stages, count);
+    let split_problem = rack.problem(split);
+    let parallel = match wish {
+        Some(Parallel::Pipeline) if folder.stages.is_empty() => return Err(no_pipeline(folder)),
+        Some(wish) => wish,
+        None if split_problem.is_some() && count > 1 && stage.is_some_and(|s| rack.problem(s).is_none()) => {
+            Parallel::Pipeline
+        }
+        None => Parallel::Tensor,
+    };
+    let ways = if parallel == Parallel::Pipeline { &folder.stages } else { &folder.splits };
+    let problem = at(ways, count).and_then(|s| rack.problem(s));
+    let ranks = match &problem {
+        None => count,
+        Some(why) => match (rack.fewer(ways), rack.named) {
+            (Some(fewer), false) => fewer,
+            (fewer, _) => {
+                let pipeline = parallel == Parallel::Tensor && stage.is_some_and(|s| rack.problem(s).is_none());
+                return Err(refusal(count, why, fewer, pipeline));
+            }
+        },
+    };
+    let mut remark = (parallel == Parallel::Pipeline && ranks > 1).then(|| remark(ranks));
+    if let (Some(text), None, Some(why)) = (&mut remark, wish, &split_problem) {
+        let _ = write!(text, "; it does not run split over {}: {why}", nodes(count));
+        if let Some(fewer) = rack.fewer(&folder.splits).filter(|_| !rack.named) {
+            let _ = write!(text, "; `runtime.parallel: tensor` would take {}", nodes(fewer));
+        }
+    }
+    let bytes = at(ways, ranks).and_then(|s| s.bytes);
+    Ok(Division { ranks, parallel, bytes, idle: problem, remark })
+}
+
+fn at(ways: &[Split], ranks: u64) -> Option<&Split> {
+    ways.iter().find(|s| s.ranks == ranks)
+}
+
+fn remark(ranks: u64) -> String {
+    format!(
+        "a pipeline of {}, each with some of the layers: room for a larger model, not speed, for each token visits them \
+         one after the other",
+        nodes(ranks)
+    )
+}
+
+fn no_pipeline(folder: &ModelFolder) -> Refusal {
+    Refusal {
+        message: format!(
+            "runtime.parallel is pipeline, and mlx-lm has no pipeline for the architecture {}",
+            folder.model_type
+        ),
+        hint: "write `runtime.parallel: tensor`, or leave it out, or choose another model".to_owned(),
+    }
+}
+
+fn refusal(count: u64, why: &str, fewer: Option<u64>, pipeline: bool) -> Refusal {
+    let hint = match fewer {
+        _ if pipeline => format!("as a pipeline it runs on {}: `runtime.parallel: pipeline`", nodes(count)),
+        Some(n) => format!("it runs on {}: name them in runtime.nodes of the inventory", nodes(n)),
+        None => "`macluster sizing` shows what it needs".to_owned(),
+    };
+    Refusal { message: format!("the model does not run on {}: {why}", nodes(count)), hint }
+}
+
+impl Rack {
+    fn problem(&self, split: &Split) -> Option<String> {
+        match (&split.why, split.bytes, self.memory) {
+            (Some(why), _, _) => Some(why.clone()),
+            // More than all of it: no limit could make it fit. What macOS leaves to the GPU is a guess, and only said.
+            (None, Some(bytes), Some(memory)) if bytes > memory => Some(format!(
+                "each would hold {} GB of weights and has {} GB of memory",
+                bytes / BILLION,
+                memory / BILLION
+            )),
+            _ => None,
+        }
+    }
+
+    /// The most nodes, but not all, that it runs on.
+    fn fewer(&self, ways: &[Split]) -> Option<u64> {
+        ways.iter().filter(|s| s.ranks < self.nodes && self.problem(s).is_none()).map(|s| s.ranks).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: u64 = BILLION;
+
+    /// Splits over 1, 2 and 4, as a pipeline over up to 4, where 3 have uneven stages.
+    fn deepseek() -> ModelFolder {
+        let split = |ranks, bytes| Split { ranks, bytes: Some(bytes), why: None };
+        let odd = |ranks| Split { ranks, bytes: None, why: Some(format!("128 heads do not divide by {ranks}")) };
+        let short = Split { ranks: 5, bytes: None, why: Some("4 layers are fewer".to_owned()) };
+        ModelFolder {
+            model_type: "deepseek_v3".to_owned(),
+            files: 1,
+            bytes: 100 * GB,
+            splits: vec![split(1, 100 * GB), split(2, 52 * GB), odd(3), split(4, 28 * GB), odd(5)],
+            stages: vec![split(1, 100 * GB), split(2, 54 * GB), split(3, 54 * GB), split(4, 30 * GB), short],
+        }
+    }
+
+    fn llama() -> ModelFolder {
+        ModelFolder { model_type: "llama".to_owned(), stages: Vec::new(), ..deepseek() }
+    }
+
+    fn rack(nodes: u64, gb: u64) -> Rack {
+        Rack { nodes, memory: Some(gb * GB), named: false }
+    }
+
+    /// Ranks, way, and whether something is told of idle nodes and of the pipeline.
+    fn decided(wish: Option<Parallel>, folder: &ModelFolder, rack: &Rack) -> (u64, Parallel, bool, bool) {
+        let d = divide(wish, folder, rack).expect("it runs");
+        (d.ranks, d.parallel, d.idle.is_some(), d.remark.is_some())
+    }
+
+    #[test]
+    fn without_a_wish_a_pipeline_is_the_second_choice_and_fewer_nodes_the_third() {
+        let (tensor, pipeline) = (Parallel::Tensor, Parallel::Pipeline);
+        assert_eq!(decided(None, &deepseek(), &rack(4, 64)), (4, tensor, false, false));
+        assert_eq!(decided(None, &deepseek(), &rack(3, 64)), (3, pipeline, false, true));
+        assert_eq!(decided(None, &llama(), &rack(3, 64)), (2, tensor, true, false));
+        // Five stages would need five layers.
+        assert_eq!(decided(None, &deepseek(), &rack(5, 64)), (4, tensor, true, false));
+        // The largest stage of three does not fit, the share of two does.
+        assert_eq!(decided(None, &deepseek(), &rack(3, 53)), (2, tensor, true, false));
+        assert_eq!(decided(None, &deepseek(), &rack(1, 128)), (1, tensor, false, false));
+        let none = Rack { memory: None, ..rack(3, 0) };
+        assert_eq!(decided(None, &deepseek(), &none), (3, pipeline, false, true));
+    }
+
+    #[test]
+    fn why_it_is_a_pipeline_is_told_with_the_faster_way() {
+        let d = divide(None, &deepseek(), &rack(3, 64)).expect("it runs");
+        let text = d.remark.expect("a remark");
+        for part in [
+            "a pipeline of 3 nodes",
+            "not speed",
+            "128 heads do not divide by 3",
+            "`runtime.parallel: tensor` would take 2 nodes",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(d.bytes, Some(54 * GB));
+        let named = divide(None, &deepseek(), &Rack { named: true, ..rack(3, 64) }).expect("it runs");
+        assert!(!named.remark.expect("a remark").contains("would take"), "all that are named are wanted");
+    }
+
+    #[test]
+    fn a_wish_is_kept_or_refused() {
+        let (tensor, pipeline) = (Some(Parallel::Tensor), Some(Parallel::Pipeline));
+        assert_eq!(decided(tensor, &deepseek(), &rack(3, 64)), (2, Parallel::Tensor, true, false));
+        assert_eq!(decided(pipeline, &deepseek(), &rack(4, 64)), (4, Parallel::Pipeline, false, true));
+        assert_eq!(decided(pipeline, &deepseek(), &rack(5, 64)), (4, Parallel::Pipeline, true, true));
+        let no = divide(pipeline, &llama(), &rack(2, 64)).expect_err("no pipeline");
+        assert!(no.message.contains("no pipeline for the architecture llama"), "{}", no.message);
+        assert!(no.hint.contains("`runtime.parallel: tensor`"), "{}", no.hint);
+    }
+
+    #[test]
+    fn what_does_not_run_is_refused_with_the_next_action() {
+        let named = Rack { named: true, ..rack(3, 64) };
+        let no = divide(Some(Parallel::Tensor), &deepseek(), &named).expect_err("does not split");
+        assert!(no.message.starts_with("the model does not run on 3 nodes: 128 heads"), "{}", no.message);
+        assert!(no.hint.contains("`runtime.parallel: pipeline`"), "{}", no.hint);
+        let no = divide(None, &llama(), &named).expect_err("does not split");
+        assert!(no.hint.contains("it runs on 2 nodes: name them"), "{}", no.hint);
+        let no = divide(Some(Parallel::Pipeline), &deepseek(), &rack(2, 16)).expect_err("does not fit");
+        assert!(no.message.contains("each would hold 54 GB of weights and has 16 GB"), "{}", no.message);
+        assert!(no.hint.contains("macluster sizing"), "{}", no.hint);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_to_the_engine() {
+        let unknown = ModelFolder { splits: Vec::new(), ..llama() };
+        assert_eq!(decided(None, &unknown, &rack(3, 1)), (3, Parallel::Tensor, false, false));
+        assert_eq!(decided(Some(Parallel::Pipeline), &unknown, &rack(3, 1)), (3, Parallel::Pipeline, false, true));
+    }
+}
