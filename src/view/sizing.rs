@@ -87,10 +87,10 @@ fn verdict(q: &Question<'_>) -> String {
     if splits || !pipeline_fits(q.choices, q.nodes, q.limit) {
         return split;
     }
-    format!(
-        "{split}\nas a pipeline it runs on all {} nodes, room but not speed: what deploy takes unless runtime.parallel is tensor",
-        q.nodes
-    )
+    let fewer = q.choices.iter().any(|c| c.ranks < q.nodes && c.need.as_ref().is_ok_and(|n| n.left(q.limit).is_some()));
+    let taken =
+        if fewer { "with runtime.parallel: pipeline" } else { "what deploy takes unless runtime.parallel is tensor" };
+    format!("{split}\nas a pipeline it runs on all {} nodes, room but not speed: {taken}", q.nodes)
 }
 
 /// What splitting alone can do.

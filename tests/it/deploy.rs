@@ -349,6 +349,10 @@ fn changes(before: &BTreeMap<PathBuf, (u32, Vec<u8>)>, after: &BTreeMap<PathBuf,
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_does_not_split_is_served_as_a_pipeline() {
     let bench = Bench::serving(3, runtime::tiny_deepseek).await;
+    // Three were named: none of them is left out.
+    let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
+    let named = text.replace("\nruntime:\n", "\nruntime:\n  nodes: [studio-1, studio-2, studio-3]\n");
+    std::fs::write(&bench.rack.inventory, named).expect("written");
     let ran = bench.deploy().await.expect(0);
     assert!(ran.stderr.contains("a pipeline of 3 nodes") && ran.stderr.contains("not speed"), "{}", ran.stderr);
     assert!(ran.stdout.contains("served by 3 ranks"), "{}", ran.stdout);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::agent::model::{ModelFolder, Split};
 use crate::model::Parallel;
+use crate::sizing::choose::wired_limit;
 
 /// Bytes, for people.
 pub(super) const BILLION: u64 = 1_000_000_000;
@@ -30,7 +31,7 @@ pub(super) struct Division {
     pub(super) bytes: Option<u64>,
     /// Why not all nodes become ranks.
     pub(super) idle: Option<String>,
-    /// What the operator should know of a pipeline.
+    /// What the operator should know of a pipeline that was taken, or was not.
     pub(super) remark: Option<String>,
 }
 
@@ -46,46 +47,38 @@ pub(super) fn nodes(n: u64) -> String {
     if n == 1 { "1 node".to_owned() } else { format!("{n} nodes") }
 }
 
-/// As many nodes as the model runs on; without a wish, a pipeline only when it does not split over all of them. An
-/// architecture that is not known is left to the engine, which says itself whether it can divide it.
+/// As many nodes as the model runs on, split as `wish` says; without a wish as [`Rack::choice`] says. An architecture that
+/// is not known is left to the engine, which says itself whether it can divide it.
 pub(super) fn divide(wish: Option<Parallel>, folder: &ModelFolder, rack: &Rack) -> Result<Division, Refusal> {
     let count = rack.nodes;
-    let unknown = Division {
-        ranks: count,
-        parallel: wish.unwrap_or_default(),
-        bytes: None,
-        idle: None,
-        remark: (wish == Some(Parallel::Pipeline) && count > 1).then(|| remark(count)),
-    };
-    let Some(split) = at(&folder.splits, count) else { return Ok(unknown) };
-    let stage = at(&folder.stages, count);
-    let split_problem = rack.problem(split);
-    let parallel = match wish {
-        Some(Parallel::Pipeline) if folder.stages.is_empty() => return Err(no_pipeline(folder)),
-        Some(wish) => wish,
-        None if split_problem.is_some() && count > 1 && stage.is_some_and(|s| rack.problem(s).is_none()) => {
-            Parallel::Pipeline
-        }
-        None => Parallel::Tensor,
-    };
+    if at(&folder.splits, count).is_none() {
+        let remark = (wish == Some(Parallel::Pipeline) && count > 1).then(|| remark(count));
+        return Ok(Division { ranks: count, parallel: wish.unwrap_or_default(), bytes: None, idle: None, remark });
+    }
+    if wish == Some(Parallel::Pipeline) && folder.stages.is_empty() {
+        return Err(no_pipeline(folder));
+    }
+    let parallel = wish.unwrap_or_else(|| rack.choice(folder));
     let ways = if parallel == Parallel::Pipeline { &folder.stages } else { &folder.splits };
+    let staged = parallel == Parallel::Tensor && rack.runs(&folder.stages, count);
     let problem = at(ways, count).and_then(|s| rack.problem(s));
     let ranks = match &problem {
         None => count,
         Some(why) => match (rack.fewer(ways), rack.named) {
             (Some(fewer), false) => fewer,
-            (fewer, _) => {
-                let pipeline = parallel == Parallel::Tensor && stage.is_some_and(|s| rack.problem(s).is_none());
-                return Err(refusal(count, why, fewer, pipeline));
-            }
+            (fewer, _) => return Err(refusal(count, why, fewer, staged)),
         },
     };
     let mut remark = (parallel == Parallel::Pipeline && ranks > 1).then(|| remark(ranks));
-    if let (Some(text), None, Some(why)) = (&mut remark, wish, &split_problem) {
+    let split_problem = at(&folder.splits, count).and_then(|s| rack.problem(s));
+    if let (Some(text), None, Some(why)) = (&mut remark, wish, split_problem) {
         let _ = write!(text, "; it does not run split over {}: {why}", nodes(count));
-        if let Some(fewer) = rack.fewer(&folder.splits).filter(|_| !rack.named) {
-            let _ = write!(text, "; `runtime.parallel: tensor` would take {}", nodes(fewer));
-        }
+    }
+    if ranks < count && staged {
+        remark = Some(format!(
+            "as a pipeline it would use all {}: room, not speed (`runtime.parallel: pipeline`)",
+            nodes(count)
+        ));
     }
     let bytes = at(ways, ranks).and_then(|s| s.bytes);
     Ok(Division { ranks, parallel, bytes, idle: problem, remark })
@@ -136,6 +129,26 @@ impl Rack {
         }
     }
 
+    /// Nobody wished: split, if need be over fewer nodes, for that is the fastest; a pipeline only where no split is to be
+    /// had, or where only the pipeline leaves a node the room that macOS is supposed to give its GPU.
+    fn choice(&self, folder: &ModelFolder) -> Parallel {
+        if self.runs(&folder.splits, self.nodes) {
+            return Parallel::Tensor;
+        }
+        let stage = at(&folder.stages, self.nodes).filter(|s| self.nodes > 1 && self.problem(s).is_none());
+        let Some(stage) = stage else { return Parallel::Tensor };
+        let fewer = self.fewer(&folder.splits).filter(|_| !self.named).and_then(|n| at(&folder.splits, n));
+        let roomy = |s: &Split| s.bytes.zip(self.memory).is_none_or(|(bytes, all)| bytes <= wired_limit(all, None));
+        match fewer {
+            Some(split) if roomy(split) || !roomy(stage) => Parallel::Tensor,
+            _ => Parallel::Pipeline,
+        }
+    }
+
+    fn runs(&self, ways: &[Split], ranks: u64) -> bool {
+        at(ways, ranks).is_some_and(|s| self.problem(s).is_none())
+    }
+
     /// The most nodes, but not all, that it runs on.
     fn fewer(&self, ways: &[Split]) -> Option<u64> {
         ways.iter().filter(|s| s.ranks < self.nodes && self.problem(s).is_none()).map(|s| s.ranks).max()
@@ -177,41 +190,52 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_a_pipeline_is_the_second_choice_and_fewer_nodes_the_third() {
+    fn without_a_wish_fewer_nodes_are_the_second_choice_and_a_pipeline_the_third() {
         let (tensor, pipeline) = (Parallel::Tensor, Parallel::Pipeline);
-        assert_eq!(decided(None, &deepseek(), &rack(4, 64)), (4, tensor, false, false));
-        assert_eq!(decided(None, &deepseek(), &rack(3, 64)), (3, pipeline, false, true));
-        assert_eq!(decided(None, &llama(), &rack(3, 64)), (2, tensor, true, false));
+        assert_eq!(decided(None, &deepseek(), &rack(4, 128)), (4, tensor, false, false));
+        assert_eq!(decided(None, &deepseek(), &rack(3, 128)), (2, tensor, true, true));
+        assert_eq!(decided(None, &llama(), &rack(3, 128)), (2, tensor, true, false));
         // Five stages would need five layers.
-        assert_eq!(decided(None, &deepseek(), &rack(5, 64)), (4, tensor, true, false));
+        assert_eq!(decided(None, &deepseek(), &rack(5, 128)), (4, tensor, true, false));
         // The largest stage of three does not fit, the share of two does.
         assert_eq!(decided(None, &deepseek(), &rack(3, 53)), (2, tensor, true, false));
+        // Named nodes are wanted all.
+        let named = Rack { named: true, ..rack(3, 128) };
+        assert_eq!(decided(None, &deepseek(), &named), (3, pipeline, false, true));
         assert_eq!(decided(None, &deepseek(), &rack(1, 128)), (1, tensor, false, false));
         let none = Rack { memory: None, ..rack(3, 0) };
-        assert_eq!(decided(None, &deepseek(), &none), (3, pipeline, false, true));
+        assert_eq!(decided(None, &deepseek(), &none), (2, tensor, true, true));
     }
 
     #[test]
-    fn why_it_is_a_pipeline_is_told_with_the_faster_way() {
-        let d = divide(None, &deepseek(), &rack(3, 64)).expect("it runs");
+    fn a_pipeline_is_taken_where_no_split_fits_or_only_it_leaves_room() {
+        let pipeline = (3, Parallel::Pipeline, false, true);
+        let mut wide = deepseek();
+        wide.stages[2].bytes = Some(35 * GB);
+        // 52 GB of 51: no split at all. 52 GB of 60: it fits, but not in the three quarters that a GPU may wire.
+        assert_eq!(decided(None, &wide, &rack(3, 51)), pipeline);
+        assert_eq!(decided(None, &wide, &rack(3, 60)), pipeline);
+        assert_eq!(decided(None, &wide, &rack(3, 80)), (2, Parallel::Tensor, true, true));
+        // Neither leaves room: the faster one.
+        assert_eq!(decided(None, &deepseek(), &rack(3, 60)), (2, Parallel::Tensor, true, true));
+    }
+
+    #[test]
+    fn why_it_is_a_pipeline_is_told_and_where_one_could_be_had() {
+        let d = divide(None, &deepseek(), &Rack { named: true, ..rack(3, 128) }).expect("it runs");
         let text = d.remark.expect("a remark");
-        for part in [
-            "a pipeline of 3 nodes",
-            "not speed",
-            "128 heads do not divide by 3",
-            "`runtime.parallel: tensor` would take 2 nodes",
-        ] {
+        for part in ["a pipeline of 3 nodes", "not speed", "128 heads do not divide by 3"] {
             assert!(text.contains(part), "{text}");
         }
         assert_eq!(d.bytes, Some(54 * GB));
-        let named = divide(None, &deepseek(), &Rack { named: true, ..rack(3, 64) }).expect("it runs");
-        assert!(!named.remark.expect("a remark").contains("would take"), "all that are named are wanted");
+        let text = divide(None, &deepseek(), &rack(3, 128)).expect("it runs").remark.expect("a remark");
+        assert!(text.contains("would use all 3 nodes") && text.contains("`runtime.parallel: pipeline`"), "{text}");
     }
 
     #[test]
     fn a_wish_is_kept_or_refused() {
         let (tensor, pipeline) = (Some(Parallel::Tensor), Some(Parallel::Pipeline));
-        assert_eq!(decided(tensor, &deepseek(), &rack(3, 64)), (2, Parallel::Tensor, true, false));
+        assert_eq!(decided(tensor, &deepseek(), &rack(3, 64)), (2, Parallel::Tensor, true, true));
         assert_eq!(decided(pipeline, &deepseek(), &rack(4, 64)), (4, Parallel::Pipeline, false, true));
         assert_eq!(decided(pipeline, &deepseek(), &rack(5, 64)), (4, Parallel::Pipeline, true, true));
         let no = divide(pipeline, &llama(), &rack(2, 64)).expect_err("no pipeline");
