@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::service::{ask_yes, good, lock, need_all};
 use crate::agent::releases::{Configured, Releases};
 use crate::app::App;
@@ -44,6 +46,14 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
         Failure::new(Exit::NotFound, format!("there is nothing to go back to:\n{}", lines.join("\n")))
             .hint("nothing was changed; `macluster releases` lists what is there, `macluster deploy` brings another")
     })?;
+    if let Some(end) = ops::certificates_ended(&found, |r| &r.previous, Timestamp::now()) {
+        return Err(Failure::new(Exit::NotFound, view::certificates_ended("the configuration before", end)).hint(
+            format!(
+                "nothing was changed; `macluster deploy` with the bundle of release {} makes new ones for it",
+                target.release
+            ),
+        ));
+    }
     // The target is on every node, so each node has a configuration in place too.
     let now = found.iter().find_map(|(_, r)| r.as_ref().ok().and_then(|r| r.current.clone()));
     let now = now.ok_or_else(|| Failure::new(Exit::NotFound, "no configuration is in place"))?;

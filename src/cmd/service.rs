@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory};
 use crate::phase::hold::Hold;
-use crate::phase::ops::{Ops, Results};
+use crate::phase::ops::{self, Ops, Results};
 use crate::phase::runtime::PLAYBOOK;
 use crate::remote::Fleet;
 use crate::view::ops as view;
@@ -49,6 +51,7 @@ async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> 
     let found = ops.releases().await;
     let ranks: Vec<_> =
         found.iter().filter_map(|(n, r)| Some((n.clone(), r.as_ref().ok()?.current.clone()?))).collect();
+    let ended = ops::certificates_ended(&found, |r| &r.current, Timestamp::now());
     good(found, inventory)?;
     let Some((_, current)) = ranks.first() else {
         return Err(Failure::new(Exit::NotFound, "the runtime is not deployed")
@@ -57,6 +60,10 @@ async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> 
     if ranks.iter().any(|(_, c)| c.launch != current.launch) || ranks.len() != current.world_size as usize {
         return Err(Failure::new(Exit::SomeNodesFailed, "the nodes are not configured for one and the same launch")
             .hint("`macluster deploy` makes them one again"));
+    }
+    if let Some(end) = ended {
+        return Err(Failure::new(Exit::SomeNodesFailed, view::certificates_ended("this launch", end))
+            .hint("nothing was changed; `macluster deploy` makes new ones"));
     }
     // Nodes without a configuration stay idle.
     ops.only(ranks.iter().map(|(n, _)| n.clone()).collect());

@@ -2,6 +2,7 @@
 pub mod accept;
 pub mod bundle;
 pub mod deploy;
+pub mod folders;
 pub mod hold;
 pub mod inspect;
 pub mod logs;

@@ -6,9 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::folders;
 use super::hold::{self, Hold};
 use super::proof::{self, Answer};
-use super::runtime::{RuntimeNode, StepError};
+use super::runtime::RuntimeNode;
 use super::service;
 use crate::agent::releases::{Configured, Releases};
 use crate::agent::status::{State, Status};
@@ -244,6 +247,17 @@ pub fn rollback_target(found: &Results<Releases>) -> Result<Configured, Vec<(Nod
     }
 }
 
+/// Since when a configuration's certificates do not hold any more on some node; none while all do. Agents with ended
+/// certificates do not accept each other, so such a launch would never come up.
+pub fn certificates_ended(
+    found: &Results<Releases>,
+    of: fn(&Releases) -> &Option<Configured>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let until = found.iter().filter_map(|(_, r)| Some(of(r.as_ref().ok()?).as_ref()?.certificates_until));
+    until.min().filter(|end| *end <= now)
+}
+
 /// Exchanges configuration and release on one node with those before. `idle`: it is no rank then.
 ///
 /// # Errors
@@ -259,18 +273,6 @@ pub async fn exchange(node: &RuntimeNode, program: &str, to: &str, idle: bool) -
 /// # Errors
 /// In words.
 pub async fn remove(node: &RuntimeNode, models: bool) -> Result<(), String> {
-    let words = |e: StepError| e.to_string();
     service::stop(node).await?;
-    node.step("remove-runtime").ok().await.map_err(words)?;
-    if models {
-        node.step("remove-models").ok().await.map_err(words)?;
-    }
-    let base = node.layout.base();
-    let opt = base.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default();
-    let folders = [format!("{base}/var/log"), format!("{base}/var"), base, opt];
-    for folder in folders.into_iter().filter(|f| !f.is_empty()) {
-        // Whether it is empty is for the node to say: only an empty folder can be removed so.
-        node.step("remove-folder").with("folder", folder).answer().await.map_err(words)?;
-    }
-    Ok(())
+    folders::remove(node, models).await.map_err(|e| e.to_string())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ranks::trim;
@@ -28,6 +29,12 @@ pub fn serves(what: &Configured, answer: &Answer) -> String {
 pub fn rollback(from: &Configured, to: &Configured) -> String {
     let name = |c: &Configured| format!("release {} with {} on {} ranks", c.release, printable(&c.model), c.world_size);
     format!("from {}\nto   {}\nthe model does not answer meanwhile", name(from), name(to))
+}
+
+/// Why a launch would not come up.
+pub fn certificates_ended(whose: &str, end: Timestamp) -> String {
+    let day = end.strftime("%Y-%m-%d");
+    format!("the certificates of {whose} ended on {day}: its agents would not accept each other")
 }
 
 /// Before an undeploy.

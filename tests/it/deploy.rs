@@ -253,6 +253,19 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     let smoke = bench.run(&["smoke"]).await.expect(6);
     insta::assert_snapshot!("smoke_of_a_stopped_rack", findings_hidden(&smoke.stdout));
 
+    // With certificates that have ended no launch would come up: told before anything is touched.
+    for (folder, args, code) in [("etc", &["restart"][..], 6), ("etc.previous", &["rollback", "--yes"], 10)] {
+        let path = bench.on("studio-2", &format!("opt/macluster/{folder}/agent.json"));
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let mut agent: Value = serde_json::from_str(&text).expect("JSON");
+        agent["certificates_until"] = "2026-01-01T00:00:00Z".into();
+        std::fs::write(&path, agent.to_string()).expect("written");
+        let ran = bench.run(args).await.expect(code);
+        assert!(ran.stderr.contains("ended on 2026-01-01: its agents would not accept each other"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint: nothing was changed; `macluster deploy`"), "{}", ran.stderr);
+        std::fs::write(&path, text).expect("written");
+    }
+
     // Away with it: every file is as it was before the first deploy.
     bench.run(&["start"]).await.expect(0);
     bench.run(&["undeploy", "--yes"]).await.expect(0);
@@ -352,16 +365,29 @@ async fn a_model_that_does_not_split_is_served_as_a_pipeline() {
     // Three were named: none of them is left out.
     let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
     let named = text.replace("\nruntime:\n", "\nruntime:\n  nodes: [studio-1, studio-2, studio-3]\n");
-    std::fs::write(&bench.rack.inventory, named).expect("written");
+    // The model lies elsewhere, and only one node has an /opt: it keeps it at the end.
+    std::fs::write(&bench.rack.inventory, named.replace("/opt/macluster/models/", "/models/")).expect("written");
+    let names = ["studio-1", "studio-2", "studio-3"];
+    for node in names {
+        std::fs::rename(bench.on(node, "opt/macluster/models"), bench.on(node, "models")).expect("moved");
+        std::fs::remove_dir(bench.on(node, "opt/macluster")).expect("empty");
+    }
+    for node in &names[1..] {
+        std::fs::remove_dir(bench.on(node, "opt")).expect("empty");
+    }
+    let before = names.map(|n| tree(&bench.on(n, "")));
     let ran = bench.deploy().await.expect(0);
     assert!(ran.stderr.contains("a pipeline of 3 nodes") && ran.stderr.contains("not speed"), "{}", ran.stderr);
     assert!(ran.stdout.contains("served by 3 ranks"), "{}", ran.stdout);
-    for node in ["studio-1", "studio-2", "studio-3"] {
+    for node in names {
         let text = std::fs::read_to_string(bench.on(node, "opt/macluster/etc/rank.json")).expect("readable");
         let rank: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(rank["parallel"], "pipeline");
     }
     bench.run(&["undeploy", "--yes"]).await.expect(0);
+    for (node, before) in names.iter().zip(&before) {
+        assert_eq!(changes(before, &tree(&bench.on(node, ""))), Vec::<String>::new(), "{node}");
+    }
     bench.done().await;
 }
 

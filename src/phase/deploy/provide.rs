@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::model::Stdin;
 use crate::model::command::TarEntry;
 use crate::phase::bundle::{self, Built, Manifest, Platform};
+use crate::phase::folders;
 use crate::phase::hold;
 use crate::phase::runtime::StepError;
 use crate::phase::service;
@@ -147,7 +148,7 @@ async fn prove(deploy: &Deploy, program: &PathBuf) -> Result<Vec<Answer>, PhaseF
             let entry = entry.clone();
             async move {
                 let words = |e: StepError| e.to_string();
-                t.node.step("make-folders").ok().await.map_err(words)?;
+                folders::make(&t.node, "make-folders").await.map_err(words)?;
                 t.node.step("clear-staging").release(PROBE).ok().await.map_err(words)?;
                 let archive = Stdin::Tar(vec![entry]);
                 t.node.step("receive").release(PROBE).stdin(archive).ok().await.map_err(words)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::model::command::TarEntry;
 use crate::model::{Output, Stdin};
+use crate::phase::folders;
 use crate::phase::runtime::{RuntimeNode, StepError};
 
 /// Exit status of a program that is not there.
@@ -27,7 +28,7 @@ pub(super) async fn provide(node: &RuntimeNode, own: &Path) -> Result<(), String
     let words = |e: StepError| e.to_string();
     let size = std::fs::metadata(own).map_err(|e| format!("cannot read {}: {e}", own.display()))?.len();
     let entry = TarEntry { path: "macluster".into(), source: own.to_owned(), mode: 0o755, size };
-    node.step("make-tools").ok().await.map_err(words)?;
+    folders::make(node, "make-tools").await.map_err(words)?;
     node.step("receive-tools").stdin(Stdin::Tar(vec![entry])).ok().await.map_err(words)?;
     if asked(node).await? {
         return Ok(());
