@@ -59,8 +59,14 @@ TEMPLATE = (
 
 
 def write_tiny_qwen3(folder: Path) -> Path:
-    """Write the model that divides by heads."""
+    """Write the model that divides by heads, over 2 and 4."""
     return _write(folder, CONFIG, qwen3)
+
+
+def write_tiny_thirds(folder: Path) -> Path:
+    """Write a model that splits over 3 and not over 2, as SmolLM2-135M does."""
+    config = {**CONFIG, "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 192}
+    return _write(folder, config, qwen3)
 
 
 def write_tiny_deepseek(folder: Path, heads: int = 5) -> Path:

@@ -7,6 +7,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 /// Certificates hold for so long.
@@ -17,7 +18,7 @@ pub const BACKDATED: SignedDuration = SignedDuration::from_hours(24);
 pub const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// What one agent gets: all three are PEM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Identity {
     /// The authority's certificate.
     pub authority: String,
@@ -25,6 +26,13 @@ pub struct Identity {
     pub certificate: String,
     /// The agent's key.
     pub key: String,
+}
+
+impl std::fmt::Debug for Identity {
+    /// Says nothing of the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").finish_non_exhaustive()
+    }
 }
 
 /// The name that a rank's certificate carries. Ranks, not names of nodes: those need not be names of the DNS.

@@ -27,6 +27,7 @@ pub mod python;
 pub mod releases;
 pub mod report;
 pub mod role;
+pub mod seed;
 pub mod status;
 pub mod store;
 mod supervise;

@@ -69,18 +69,33 @@ impl ModelList {
     /// In words.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let list: ModelList = serde_json::from_slice(bytes).map_err(|e| format!("the list of files: {e}"))?;
-        if list.schema_version != LIST_VERSION {
-            return Err(format!("the list of files has version {}, not {LIST_VERSION}", list.schema_version));
+        list.check().map(|()| list)
+    }
+
+    /// Refuses a list that could lead out of the folder.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        if self.schema_version != LIST_VERSION {
+            return Err(format!("the list of files has version {}, not {LIST_VERSION}", self.schema_version));
         }
         let mut seen = BTreeSet::new();
-        for file in &list.files {
+        for file in &self.files {
             check_path(&file.path)?;
             // Two names that a Mac takes for one.
             if !seen.insert(file.path.to_lowercase()) {
                 return Err(format!("the list names {} twice", file.path));
             }
         }
-        Ok(list)
+        Ok(())
+    }
+
+    /// The list of only these files.
+    #[must_use]
+    pub fn only(&self, paths: &[String]) -> Self {
+        let files = self.files.iter().filter(|f| paths.contains(&f.path)).cloned().collect();
+        ModelList { schema_version: self.schema_version, files }
     }
 
     /// The list that was kept with the files; none when there is none.

@@ -1,8 +1,8 @@
 //! `macluster model`: models on the nodes, brought there and proven.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use clap::Subcommand;
 
@@ -10,6 +10,7 @@ use super::service::need_all;
 use crate::agent::store::{self, ModelList};
 use crate::app::App;
 use crate::cli::Format;
+use crate::collect::collect_facts;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory};
@@ -17,6 +18,7 @@ use crate::phase::bundle::cache_dir;
 use crate::phase::model::check::{self, Verdict};
 use crate::phase::model::hub::{self, Hub};
 use crate::phase::model::push::Push;
+use crate::phase::model::relay::{Reach, reach};
 use crate::phase::ops::{Ops, Results};
 use crate::phase::runtime::PLAYBOOK;
 use crate::remote::Fleet;
@@ -56,6 +58,9 @@ struct PushOpts {
     /// Branch, tag or commit on the Hub
     #[arg(long, value_name = "REVISION", default_value = "main", value_parser = revision)]
     revision: String,
+    /// Send everything from here, instead of to one node that gives it to the others over the links
+    #[arg(long)]
+    from_desk: bool,
     /// macluster for the nodes' platform, for nodes where nothing is deployed [default: this program]
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
@@ -125,22 +130,16 @@ async fn push_to(opts: &PushOpts, app: &App, inventory: &Inventory, fleet: &Flee
     phase("Look what every node has".to_owned());
     let found = rack.each("comparing", |n| async move { push.prepare(n).await }).await;
     let ready = good(found, inventory)?;
-    let total = ready.iter().map(|r| r.bytes).sum();
-    let ready: std::collections::BTreeMap<_, _> = rack.nodes.iter().map(|n| n.name.clone()).zip(ready).collect();
-    let ready = std::sync::Mutex::new(ready);
-    phase(format!("Copy {} to the nodes", view::size(total)));
-    let sent = Arc::new(AtomicU64::new(0));
-    push.begin();
-    let results = rack
-        .each("copying the model", |n| {
-            let (mine, sent) = (ready.lock().ok().and_then(|mut all| all.remove(&n.name)), Arc::clone(&sent));
-            async move {
-                let mine = mine.ok_or_else(|| "was not asked what it lacks".to_owned())?;
-                push.send(n, mine, sent, total).await
-            }
-        })
-        .await;
-    push.end();
+    let ready: BTreeMap<_, _> = rack.nodes.iter().map(|n| n.name.clone()).zip(ready).collect();
+    // One node's share has to leave this desk in any case; the links are worth a look when others want it too.
+    let lacking = ready.values().filter(|r| r.bytes > 0).count();
+    let reach = if opts.from_desk || lacking == 0 || ready.len() < 2 {
+        Reach::new()
+    } else {
+        phase("Look for links between the nodes".to_owned());
+        reach(&collect_facts(inventory, fleet, &app.events).await)
+    };
+    let results = push.bring(&rack, &ready, &reach).await;
     app.printer.out(&match opts.output {
         Format::Human => view::pushed(&results, push.to, push.list, inventory),
         Format::Json => view::pushed_json(&results, push.to, push.list).to_string(),

@@ -3,6 +3,7 @@
 //! On every node a process of ours holds a lock of the kernel for as long as its SSH channel is open: a desk that dies,
 //! however it dies, holds nothing any more a few seconds later, and no file says otherwise.
 
+use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -32,6 +33,32 @@ pub enum Answer {
     Held(Hold),
     /// There is no program that could hold it.
     NoProgram,
+}
+
+/// Takes the locks of all nodes, one answer each. The first that can be held is taken alone, the others at once after it:
+/// of two desks that begin at the same moment exactly one goes on, and the other one has nothing that the first could miss.
+pub async fn take_all<'n, T, F>(nodes: impl Iterator<Item = &'n T>, take: impl Fn(&'n T) -> F) -> Vec<F::Output>
+where
+    T: 'n,
+    F: Future<Output = Result<Answer, String>>,
+{
+    let mut nodes = nodes;
+    let mut all = Vec::new();
+    for node in nodes.by_ref() {
+        let answer = take(node).await;
+        let decided = !matches!(answer, Ok(Answer::NoProgram));
+        let failed = answer.is_err();
+        all.push(answer);
+        if failed {
+            // Nothing is asked of the others: what we would hold for a moment, the one who goes on could miss.
+            return all;
+        }
+        if decided {
+            break;
+        }
+    }
+    all.extend(futures::future::join_all(nodes.map(take)).await);
+    all
 }
 
 /// Takes a node's lock with this step of the playbook. `who` is shown to whoever comes second.

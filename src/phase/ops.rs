@@ -104,13 +104,13 @@ impl<'a> Ops<'a> {
     /// Per node, who has it.
     pub async fn hold(&self) -> Result<Vec<Hold>, Vec<(NodeName, String)>> {
         let who = hold::desk();
-        let work = self.nodes.iter().map(|n| async { (n.name.clone(), hold::take(n, "hold", None, &who).await) });
+        let answers = hold::take_all(self.nodes.iter(), |n| hold::take(n, "hold", None, &who)).await;
         let (mut all, mut bad) = (Vec::new(), Vec::new());
-        for (name, answer) in futures::future::join_all(work).await {
+        for (node, answer) in self.nodes.iter().zip(answers) {
             match answer {
                 Ok(hold::Answer::Held(hold)) => all.push(hold),
                 Ok(hold::Answer::NoProgram) => {}
-                Err(why) => bad.push((name, why)),
+                Err(why) => bad.push((node.name.clone(), why)),
             }
         }
         if bad.is_empty() { Ok(all) } else { Err(bad) }

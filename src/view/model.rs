@@ -28,7 +28,8 @@ pub fn pushed(results: &Results<Pushed>, to: &str, list: &ModelList, inventory: 
         let _ = match result {
             Ok(Pushed { files: 0, .. }) => writeln!(out, "{label}: had all of it"),
             Ok(sent) => {
-                writeln!(out, "{label}: {} of {} files sent, {}", sent.files, list.files.len(), size(sent.bytes))
+                let from = sent.from.as_ref().map(|n| format!(", from {}", inventory.label(n))).unwrap_or_default();
+                writeln!(out, "{label}: {} of {} files sent, {}{from}", sent.files, list.files.len(), size(sent.bytes))
             }
             Err(why) => writeln!(out, "{label}: failed: {}", printable(why)),
         };
@@ -53,6 +54,7 @@ pub fn pushed_json(results: &Results<Pushed>, to: &str, list: &ModelList) -> Val
             "node": node,
             "files_sent": sent.map(|s| s.files),
             "bytes_sent": sent.map(|s| s.bytes),
+            "from": sent.and_then(|s| s.from.as_ref()),
             "error": result.as_ref().err(),
         })
     };

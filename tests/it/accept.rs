@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::deploy::Bench;
 use crate::support::command;
 
-/// What a model of 135 million parameters can do, in little time.
+/// In little time.
 const SMALL: [&str; 6] = ["accept", "--yes", "--idle", "1", "--needle-tokens", "120"];
 
 fn read(path: &Path) -> Value {
@@ -65,7 +65,7 @@ async fn disturbed(bench: &Bench, report: &str, what: impl FnOnce(Pid, &[Pid])) 
         assert!(!ended.is_finished() && began.elapsed() < Duration::from_secs(120), "nothing ever measured");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let output = tokio::time::timeout(Duration::from_secs(200), ended).await.expect("in time").expect("joined");
+    let output = tokio::time::timeout(Duration::from_secs(400), ended).await.expect("in time").expect("joined");
     let output = output.expect("its output");
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -21,7 +21,7 @@ pub struct Bench {
 
 impl Bench {
     pub async fn of(nodes: usize) -> Self {
-        Self::serving(nodes, runtime::smollm2).await
+        Self::serving(nodes, runtime::tiny_thirds).await
     }
 
     /// With another model.
@@ -65,7 +65,7 @@ impl Bench {
     }
 
     fn model(&self, node: &str) -> PathBuf {
-        self.on(node, "opt/macluster/models/SmolLM2-135M")
+        self.on(node, "opt/macluster/models/tiny-thirds")
     }
 
     /// Nothing reached beyond a node, and no process of any node is left.
@@ -127,12 +127,12 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert!(ran.stderr.contains("studio-2 (slot 2): there is no model folder"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("studio-1 (slot 1): there is"), "{}", ran.stderr);
     std::fs::rename(&away, bench.model("studio-2")).expect("moved back");
-    let shard = bench.model("studio-3").join("model-00002-of-00004.safetensors");
+    let shard = bench.model("studio-3").join("model-00002-of-00002.safetensors");
     let kept = shard.with_extension("kept");
     std::fs::rename(&shard, &kept).expect("moved");
     let ran = bench.deploy().await.expect(9);
     let expected = "studio-3 (slot 3): ";
-    assert!(ran.stderr.contains(expected) && ran.stderr.contains("model-00002-of-00004.safetensors is missing"));
+    assert!(ran.stderr.contains(expected) && ran.stderr.contains("model-00002-of-00002.safetensors is missing"));
     std::fs::rename(&kept, &shard).expect("moved back");
     bench.status(10).await;
     for node in ["studio-1", "studio-2", "studio-3"] {
@@ -150,7 +150,7 @@ async fn a_rack_is_deployed_survives_a_failed_deploy_and_is_stopped() {
     assert_eq!((pids(&nodes, "agent_pid").len(), pids(&nodes, "engine_pid").len()), (3, 3));
     let api: u16 = nodes[0]["api"].as_str().and_then(|a| a.rsplit(':').next()?.parse().ok()).expect("an endpoint");
     let answer = ask(api, "What is the capital of France? Answer in one sentence.").await;
-    assert!(answer["choices"][0]["message"]["content"].as_str().is_some_and(|t| t.contains("Paris")), "{answer}");
+    assert!(answer["choices"][0]["message"]["content"].as_str().is_some_and(|t| !t.is_empty()), "{answer}");
     let log = bench.run(&["logs", "studio-2", "-n", "50"]).await.expect(0).stdout;
     assert!(log.contains("\"event\": \"generated\"") && log.contains("\"rank\": 1"), "{log}");
 
@@ -289,7 +289,7 @@ async fn watched(bench: &Bench, api: u16) {
         let lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
         (watch, lines)
     };
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_secs(180);
     let (mut watch, mut looks) = start(&["status", "--watch", "-o", "json"]);
     let (mut follow, mut lines) = start(&["logs", "--follow", "-n", "1"]);
     for _ in 0..2 {
@@ -365,27 +365,31 @@ async fn a_model_that_does_not_split_is_served_as_a_pipeline() {
     // Three were named: none of them is left out.
     let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
     let named = text.replace("\nruntime:\n", "\nruntime:\n  nodes: [studio-1, studio-2, studio-3]\n");
-    // The model lies elsewhere, and only one node has an /opt: it keeps it at the end.
-    std::fs::write(&bench.rack.inventory, named.replace("/opt/macluster/models/", "/models/")).expect("written");
-    let names = ["studio-1", "studio-2", "studio-3"];
-    for node in names {
+    // The model lies elsewhere, and of /opt one node has an empty one, one something in it, and one nothing.
+    std::fs::write(
+        &bench.rack.inventory,
+        named.replace("/opt/macluster/models/", "/models/").replace("/opt/python/", "/python/"),
+    )
+    .expect("written");
+    let all = ["studio-1", "studio-2", "studio-3"];
+    for node in all {
         std::fs::rename(bench.on(node, "opt/macluster/models"), bench.on(node, "models")).expect("moved");
-        std::fs::remove_dir(bench.on(node, "opt/macluster")).expect("empty");
+        std::fs::rename(bench.on(node, "opt/python"), bench.on(node, "python")).expect("moved");
+        std::fs::remove_dir_all(bench.on(node, "opt")).expect("removed");
     }
-    for node in &names[1..] {
-        std::fs::remove_dir(bench.on(node, "opt")).expect("empty");
-    }
-    let before = names.map(|n| tree(&bench.on(n, "")));
+    std::fs::create_dir(bench.on(all[0], "opt")).expect("made");
+    std::fs::create_dir_all(bench.on(all[1], "opt/something")).expect("made");
+    let before = all.map(|n| tree(&bench.on(n, "")));
     let ran = bench.deploy().await.expect(0);
     assert!(ran.stderr.contains("a pipeline of 3 nodes") && ran.stderr.contains("not speed"), "{}", ran.stderr);
     assert!(ran.stdout.contains("served by 3 ranks"), "{}", ran.stdout);
-    for node in names {
+    for node in all {
         let text = std::fs::read_to_string(bench.on(node, "opt/macluster/etc/rank.json")).expect("readable");
         let rank: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(rank["parallel"], "pipeline");
     }
     bench.run(&["undeploy", "--yes"]).await.expect(0);
-    for (node, before) in names.iter().zip(&before) {
+    for (node, before) in all.iter().zip(&before) {
         assert_eq!(changes(before, &tree(&bench.on(node, ""))), Vec::<String>::new(), "{node}");
     }
     bench.done().await;
@@ -415,7 +419,7 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let path = bench.rack.inventory.with_file_name("pipeline.yaml");
     std::fs::write(&path, text.replace("\nruntime:\n", "\nruntime:\n  parallel: pipeline\n")).expect("written");
     let message = bench.run_with(&path, &["deploy", "--yes", "--bundle", bundle]).await.expect(9).stderr;
-    assert!(message.contains("mlx-lm has no pipeline for the architecture llama"), "{message}");
+    assert!(message.contains("mlx-lm has no pipeline for the architecture qwen3"), "{message}");
     assert!(message.contains("hint: write `runtime.parallel: tensor`"), "{message}");
     bench.status(10).await;
     assert_eq!(processes(&bench.rack.dir), Vec::<String>::new());
@@ -446,8 +450,8 @@ async fn a_desk_that_dies_at_any_step_is_made_good_by_the_next_deploy() {
     let bundle = bench.bundle.to_str().expect("UTF-8");
     // The model that the inventory names is another one: what the option says counts.
     let text = std::fs::read_to_string(&bench.rack.inventory).expect("readable");
-    std::fs::write(&bench.rack.inventory, text.replace("/models/SmolLM2-135M", "/models/another")).expect("written");
-    let model = ["--model", "/opt/macluster/models/SmolLM2-135M"];
+    std::fs::write(&bench.rack.inventory, text.replace("/models/tiny-thirds", "/models/another")).expect("written");
+    let model = ["--model", "/opt/macluster/models/tiny-thirds"];
     for phase in macluster::phase::deploy::PHASES {
         let mut desk = tokio::process::Command::from(command(&bench.rack.dir));
         desk.arg("-f").arg(&bench.rack.inventory).args(["deploy", "--yes", "--bundle", bundle]).args(model);

@@ -243,8 +243,11 @@ fn every_fault_is_survived() {
 /// An engine that cannot start any more: the budget of starts, then degraded, and no loop.
 fn dies_every_time(day: &mut Day) {
     let fault = "engine that dies at load every time";
-    let model =
-        day.rack.root(day.victim).join("opt/macluster/models").join(runtime::smollm2().file_name().expect("a name"));
+    let model = day
+        .rack
+        .root(day.victim)
+        .join("opt/macluster/models")
+        .join(runtime::tiny_thirds().file_name().expect("a name"));
     let config = model.join("config.json");
     let kept = std::fs::read(&config).expect("readable");
     std::fs::write(&config, "{").expect("written");
@@ -290,7 +293,7 @@ fn deploys_that_fail(day: &mut Day) {
         d.rack.inside(victim, &format!("umount {staging} && rm -rf {staging}"));
     });
     day.goes_on("wrong model on one node", "the deploy fails with 9 and names the node", |d| {
-        let name = runtime::smollm2().file_name().expect("a name");
+        let name = runtime::tiny_thirds().file_name().expect("a name");
         let config = d.rack.root(victim).join("opt/macluster/models").join(name).join("config.json");
         let kept = std::fs::read(&config).expect("readable");
         let text = String::from_utf8_lossy(&kept).replace("\"llama\"", "\"qwen3\"");

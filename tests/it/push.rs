@@ -26,7 +26,7 @@ impl Bench {
     async fn new() -> Self {
         let prepared = tokio::task::spawn_blocking(|| {
             runtime::bundle();
-            (runtime::interpreter(), runtime::smollm2().to_owned())
+            (runtime::interpreter(), runtime::tiny_thirds().to_owned())
         });
         let (python, model) = prepared.await.expect("bundle, Python and model");
         let rack = Rack::builder().binary(crate::support::binary()).nodes(1).python(python).model(model);

@@ -5,6 +5,7 @@
 
 mod files;
 mod replace;
+mod seed;
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -73,6 +74,12 @@ enum Step {
     Files {
         #[command(subcommand)]
         step: files::Step,
+    },
+    /// Give a model's files to other nodes, or take them
+    #[command(hide = true)]
+    Seed {
+        #[command(subcommand)]
+        step: seed::Step,
     },
     /// Report what the agent says, and whether it lives
     #[command(hide = true)]
@@ -165,6 +172,10 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         Step::Model { dir } => json(&model::look(&dir).map_err(failed)?),
         Step::Inspect(place) => json(&inspect::inspect(&place.layout()).map_err(failed)?),
         Step::Files { step } => files::run(&step).map_err(failed)?,
+        Step::Seed { step } => {
+            seed::run(&step).await.map_err(failed)?;
+            return Ok(Exit::Ok);
+        }
         Step::Releases(place) => json(&releases::look(&place.layout()).map_err(failed)?),
         Step::Hold { place, who } => {
             hold::hold(&place.layout(), &who).map_err(failed)?;

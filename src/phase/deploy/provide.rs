@@ -111,14 +111,31 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
 
 /// Takes the lock of every node, or none.
 async fn lock(deploy: &mut Deploy, step: &'static str, release: Option<&str>) -> Result<(), PhaseFailure> {
-    let who = hold::desk();
-    let answers = deploy
-        .each("taking the lock", |t| {
-            let who = who.clone();
-            async move { hold::take(&t.node, step, release, &who).await }
+    let (who, what) = (hold::desk(), || "taking the lock".to_owned());
+    let answers = hold::take_all(deploy.targets.iter(), |t| {
+        let (who, node, events) = (who.clone(), Some(t.node.name.clone()), &deploy.events);
+        async move {
+            events.emit(Event::TaskStarted { node: node.clone(), what: what() });
+            let answer = hold::take(&t.node, step, release, &who).await;
+            events.emit(Event::TaskDone { node, what: what(), error: answer.as_ref().err().cloned() });
+            answer
+        }
+    })
+    .await;
+    let causes: Vec<Cause> = deploy
+        .targets
+        .iter()
+        .zip(&answers)
+        .filter_map(|(t, answer)| {
+            let message = answer.as_ref().err()?.clone();
+            Some(Cause { node: Some(t.node.name.clone()), message })
         })
-        .await
-        .map_err(|f| f.hint("nothing was changed; try again when the other operation has ended"))?;
+        .collect();
+    if !causes.is_empty() {
+        return Err(PhaseFailure::of(Exit::DeployFailed, causes)
+            .hint("nothing was changed; try again when the other operation has ended"));
+    }
+    let answers: Vec<_> = answers.into_iter().flatten().collect();
     let all = answers.len();
     let held = answers.into_iter().filter_map(|a| match a {
         hold::Answer::Held(hold) => Some(hold),

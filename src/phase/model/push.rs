@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::program;
 use crate::agent::store::{Lacks, ModelList};
 use crate::event::{Event, Events};
-use crate::model::Stdin;
 use crate::model::command::TarEntry;
+use crate::model::{NodeName, Stdin};
 use crate::phase::deploy::available_kib;
 use crate::phase::runtime::{RuntimeNode, StepError};
 
+/// The bar of a node.
+pub(super) const COPYING: &str = "copying the model";
 /// The bar over all nodes.
 const ALL: &str = "copying to all nodes";
 /// Left free on a disk that takes a model, KiB: macOS needs room to swap.
@@ -32,18 +34,23 @@ pub struct Push<'a> {
 }
 
 /// What it came to on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pushed {
     /// Files that were sent.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// The node that sent them; none for the desk.
+    pub from: Option<NodeName>,
 }
 
 /// A node that is ready to receive.
+#[derive(Clone, Debug)]
 pub struct Ready {
-    folder: String,
-    missing: Vec<String>,
+    /// The model's folder there.
+    pub(super) folder: String,
+    /// Files that are to come.
+    pub(super) missing: Vec<String>,
     /// Bytes that will be sent.
     pub bytes: u64,
 }
@@ -82,10 +89,10 @@ impl Push<'_> {
     ///
     /// # Errors
     /// In words; what has arrived whole stays for the next time.
-    pub async fn send(
+    pub(super) async fn send(
         &self,
         node: &RuntimeNode,
-        ready: Ready,
+        ready: &Ready,
         sent: Arc<AtomicU64>,
         total: u64,
     ) -> Result<Pushed, String> {
@@ -103,7 +110,7 @@ impl Push<'_> {
             let tell = move |done: u64| {
                 // The archive is a little longer than what is in it.
                 let done = done.min(bytes);
-                let what = "copying the model".to_owned();
+                let what = COPYING.to_owned();
                 events.emit(Event::Progress { node: Some(name.clone()), what, done, total: bytes });
                 let step = done.saturating_sub(before);
                 let all = sent.fetch_add(step, Ordering::Relaxed) + step;
@@ -113,19 +120,24 @@ impl Push<'_> {
             let call = node.step("receive-model").with("model", &ready.folder).stdin(Stdin::Tar(entries.collect()));
             call.on_sent(Box::new(tell)).ok().await.map_err(words)?;
         }
+        self.adopt(node, ready).await?;
+        Ok(Pushed { files: ready.missing.len(), bytes: ready.bytes, from: None })
+    }
+
+    /// Lets a node prove what has arrived, and put it in its place.
+    pub(super) async fn adopt(&self, node: &RuntimeNode, ready: &Ready) -> Result<(), String> {
         let list = serde_json::to_vec(self.list).map_err(|e| e.to_string())?;
         let call = node.step("adopt-model").with("model", &ready.folder);
-        call.stdin(Stdin::Bytes(list)).ok().await.map_err(|e| e.words())?;
-        Ok(Pushed { files: ready.missing.len(), bytes: ready.bytes })
+        call.stdin(Stdin::Bytes(list)).ok().await.map(drop).map_err(|e| e.words())
     }
 
     /// A bar over all nodes, while something is sent.
-    pub fn begin(&self) {
+    pub(super) fn begin(&self) {
         self.events.emit(Event::TaskStarted { node: None, what: ALL.to_owned() });
     }
 
     /// Its end.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         self.events.emit(Event::TaskDone { node: None, what: ALL.to_owned(), error: None });
     }
 }

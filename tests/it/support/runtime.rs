@@ -77,21 +77,30 @@ fn pip(dir: &Path, what: &[&str]) {
     assert!(status.expect("pip runs").success(), "pip install {what:?} failed; its words are above");
 }
 
-/// A tiny random model of five heads and four layers: it splits over no two ranks, and can be a pipeline.
+/// A model of random weights that divides by layers, and by nothing else.
 pub fn tiny_deepseek() -> &'static Path {
-    static MODEL: LazyLock<PathBuf> = LazyLock::new(|| {
-        let dir = cache().join("models/tiny-deepseek");
-        if !dir.join("tokenizer_config.json").is_file() {
-            let _ = std::fs::remove_dir_all(&dir);
-            let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("inference/tests");
-            let code = "import pathlib, sys, tiny; tiny.write_tiny_deepseek(pathlib.Path(sys.argv[1]))";
-            let mut command = Command::new(python());
-            command.args(["-c", code]).arg(&dir).env("PYTHONPATH", tests).env("PYTHONDONTWRITEBYTECODE", "1");
-            assert!(command.stdin(Stdio::null()).status().expect("python runs").success(), "the model was not made");
-        }
-        dir
-    });
+    static MODEL: LazyLock<PathBuf> = LazyLock::new(|| tiny("tiny-deepseek", "write_tiny_deepseek"));
     &MODEL
+}
+
+/// A model of random weights that splits over three ranks and not over two, as [`smollm2`], and answers a hundred times as
+/// fast: for what does not look at the answer.
+pub fn tiny_thirds() -> &'static Path {
+    static MODEL: LazyLock<PathBuf> = LazyLock::new(|| tiny("tiny-thirds", "write_tiny_thirds"));
+    &MODEL
+}
+
+fn tiny(name: &str, function: &str) -> PathBuf {
+    let dir = cache().join("models").join(name);
+    if !dir.join("tokenizer_config.json").is_file() {
+        let _ = std::fs::remove_dir_all(&dir);
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("inference/tests");
+        let code = format!("import pathlib, sys, tiny; tiny.{function}(pathlib.Path(sys.argv[1]))");
+        let mut command = Command::new(python());
+        command.args(["-c", &code]).arg(&dir).env("PYTHONPATH", tests).env("PYTHONDONTWRITEBYTECODE", "1");
+        assert!(command.stdin(Stdio::null()).status().expect("python runs").success(), "the model was not made");
+    }
+    dir
 }
 
 /// SmolLM2-135M-Instruct as an mlx-lm folder.
