@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::{Ran, command, live};
 
 /// A folder that mlx-lm would read, as small as can be.
-fn model(dir: &Path) -> PathBuf {
+pub fn model(dir: &Path) -> PathBuf {
     let dir = dir.join("Tiny-Model.4bit");
     std::fs::create_dir_all(&dir).expect("a folder");
     std::fs::write(dir.join("config.json"), r#"{"model_type": "llama"}"#).expect("written");
@@ -30,7 +30,7 @@ fn model(dir: &Path) -> PathBuf {
     dir
 }
 
-fn weights(number: u8) -> Vec<u8> {
+pub fn weights(number: u8) -> Vec<u8> {
     let header = r#"{"w":{"dtype":"U8","shape":[300000],"data_offsets":[0,300000]}}"#;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(header.as_bytes());
@@ -240,5 +240,30 @@ async fn a_model_of_the_hub_is_downloaded_once_and_goes_on_where_it_broke_off() 
     let ran = push("lab/tiny", "secret-token").await.expect(9);
     assert!(ran.stderr.contains("model-00001-of-00002.safetensors of lab/tiny did not arrive whole"), "{}", ran.stderr);
     push("lab/tiny", "secret-token").await.expect(0);
+    live::done(rack).await;
+}
+
+/// Links that are there only by what the nodes say: nobody can fetch over them, and the desk sends it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn links_that_carry_nothing_cost_a_warning_and_not_the_model() {
+    let builder = Rack::builder().binary(crate::support::binary()).nodes(2).prepared(true);
+    let rack = builder.start().await.expect("a rack");
+    let desk = tempfile::tempdir().expect("a folder");
+    let source = model(desk.path());
+    let ran = live::run(&rack, &["model", "push", source.to_str().expect("UTF-8")]).await.expect(0);
+    assert!(
+        ran.stderr.contains("studio-2: not over the links (studio-1 does not give it: ")
+            && ran.stderr.contains("cannot listen on 10.254.")
+            && ran.stderr.contains("): it gets the model from here"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stdout.contains("studio-2 (slot 2): 5 of 5 files sent, 600261 bytes\n"), "{}", ran.stdout);
+    for node in ["studio-1", "studio-2"] {
+        assert_eq!(
+            std::fs::read(there(&rack, node).join("model-00001-of-00002.safetensors")).expect("there"),
+            weights(1)
+        );
+    }
     live::done(rack).await;
 }

@@ -12,6 +12,7 @@ mod furnish;
 mod launch;
 mod namespace;
 pub mod rack;
+mod seed;
 pub mod serve;
 mod witness;
 
