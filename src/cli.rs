@@ -34,7 +34,7 @@ pub struct Global {
     /// Folder whose playbooks replace the built-in ones, file by file (they run with sudo)
     #[arg(long, global = true, value_name = "DIR")]
     pub playbooks: Option<PathBuf>,
-    /// Folder whose templates replace the built-in ones, file by file
+    /// Folder whose templates replace the built-in ones, file by file (scripts among them run as root)
     #[arg(long, global = true, value_name = "DIR")]
     pub templates: Option<PathBuf>,
     /// Nodes worked on at the same time

@@ -63,6 +63,12 @@ def write_tiny_qwen3(folder: Path) -> Path:
     return _write(folder, CONFIG, qwen3)
 
 
+def write_tiny_sixths(folder: Path) -> Path:
+    """Write a model that splits over 2, 3 and 6."""
+    config = {**CONFIG, "num_attention_heads": 6, "num_key_value_heads": 6, "intermediate_size": 192}
+    return _write(folder, config, qwen3)
+
+
 def write_tiny_thirds(folder: Path) -> Path:
     """Write a model that splits over 3 and not over 2, as SmolLM2-135M does."""
     config = {**CONFIG, "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 192}

@@ -1,6 +1,6 @@
 //! How hard doctor judges, by what the inventory wants to run. Documented in docs/checks.md, "Verdicts and backends".
 
-use crate::model::{Backend, Category, Finding, Inventory, Over, Verdict};
+use crate::model::{Backend, Category, Finding, Inventory, NodeName, Over, Verdict};
 
 /// What the cables are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,5 +71,10 @@ pub fn blocks(finding: &Finding, inventory: &Inventory) -> bool {
         Category::Cabling | Category::Mesh => links,
         Category::Network => links && !LATER.contains(&finding.check.as_str()),
     };
+    // A link that leads to a node that takes no part is not needed.
+    let elsewhere = |node: &NodeName| inventory.left_out.values().any(|n| n == node);
+    if finding.link.as_ref().is_some_and(|link| elsewhere(&link.a.node) || elsewhere(&link.b.node)) {
+        return false;
+    }
     counts && matches!(finding.verdict, Verdict::Fail | Verdict::Crash)
 }

@@ -30,7 +30,7 @@ pub struct Opts {
     /// Go on where an earlier deploy broke off: what deploy always does, said for scripts
     #[arg(long)]
     resume: bool,
-    /// Deploy this bundle [default: one is built for the nodes' platform, or taken from the cache]
+    /// Deploy this bundle [default: one without a Python, which needs runtime.python, from the cache or built now]
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
     /// Do not compare the link networks with their plan

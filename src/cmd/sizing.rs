@@ -51,7 +51,8 @@ pub struct Opts {
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let (model, stored) = read(&opts)?;
     let (memory, from_rack) = match opts.memory {
-        Some(gib) => (gib << 30, None),
+        // Nobody is asked, but how many they are is known here.
+        Some(gib) => (gib << 30, app.inventory().ok().map(|i| i.nodes.len() as u64)),
         None => rack(app).await?,
     };
     let nodes = opts.nodes.or(from_rack).unwrap_or(4);

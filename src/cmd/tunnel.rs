@@ -77,6 +77,9 @@ async fn open(opts: &Opts, app: &App) -> Result<(TcpListener, Arc<Tunnel>), Fail
         return Err(Failure::new(Exit::Usage, format!("--listen {} is not a loopback address", opts.listen))
             .hint("the API has no keys yet, so it is forwarded to this machine only: use 127.0.0.1"));
     }
+    if app.global.from.is_some() {
+        return Err(Failure::new(Exit::Usage, "this command needs the nodes themselves: it cannot run with --from"));
+    }
     let inventory = app.inventory()?;
     let node = match &opts.node {
         Some(name) => inventory.node(name),

@@ -20,6 +20,9 @@ pub struct Inventory {
     pub text: String,
     /// Nodes in the order of the file (slot order is the reader's business). Names are unique.
     pub nodes: Vec<Node>,
+    /// Nodes that this narrowed inventory does not have, by their place in the file: empty for a whole one. See
+    /// [`Inventory::places`].
+    pub left_out: BTreeMap<usize, NodeName>,
     /// Defaults of all connections.
     pub ssh: Ssh,
     /// Pool from which the link networks (one /30 each) are taken.
@@ -34,6 +37,25 @@ impl Inventory {
     /// The node of that name.
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.iter().find(|n| &n.name == name)
+    }
+
+    /// All names in the order of the file, those that are left out included: their numbers give the link networks, which do
+    /// not change when fewer nodes take part in something.
+    pub fn places(&self) -> Vec<&NodeName> {
+        let mut all: Vec<&NodeName> = self.nodes.iter().map(|n| &n.name).collect();
+        for (place, name) in &self.left_out {
+            all.insert((*place).min(all.len()), name);
+        }
+        all
+    }
+
+    /// This inventory with these nodes only.
+    #[must_use]
+    pub fn narrowed(&self, keep: impl Fn(&NodeName) -> bool) -> Inventory {
+        let places = self.places().into_iter().cloned().enumerate();
+        let left_out = places.filter(|(_, name)| self.node(name).is_none() || !keep(name)).collect();
+        let nodes = self.nodes.iter().filter(|n| keep(&n.name)).cloned().collect();
+        Inventory { nodes, left_out, ..self.clone() }
     }
 
     /// How a node is called for people: `studio-2 (slot 2)`.

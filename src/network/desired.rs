@@ -97,7 +97,8 @@ fn usable(interface: &str) -> bool {
 /// Gives every proper link its network. The same facts give the same networks; addresses that are right stay.
 pub fn desired(inventory: &Inventory, snapshot: &Snapshot, graph: &LinkGraph) -> Desired {
     let mut out = Desired::default();
-    let place: BTreeMap<&NodeName, usize> = inventory.nodes.iter().enumerate().map(|(i, n)| (&n.name, i)).collect();
+    let places = inventory.places();
+    let place: BTreeMap<&NodeName, usize> = places.iter().enumerate().map(|(i, n)| (*n, i)).collect();
     let mut pairs: BTreeMap<(usize, usize), Vec<&Link>> = BTreeMap::new();
     for link in graph.links.values() {
         let (Some(one), Some(other)) = (place.get(&link.id.a.node), place.get(&link.id.b.node)) else { continue };
@@ -107,13 +108,13 @@ pub fn desired(inventory: &Inventory, snapshot: &Snapshot, graph: &LinkGraph) ->
         }
     }
     out.problems.extend(graph.odd.iter().map(|cable| odd(cable, inventory)));
-    let all = pair_index(0, inventory.nodes.len());
+    let all = pair_index(0, places.len());
     for ((low, high), links) in pairs {
         let rails = assign(
             &links,
             snapshot,
             |address| {
-                pair_of(inventory.pool, address, inventory.nodes.len())
+                pair_of(inventory.pool, address, places.len())
                     .filter(|(l, h, _, _)| (*l, *h) == (low, high))
                     .map(|(_, _, rail, first)| (rail, first))
             },

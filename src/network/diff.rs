@@ -182,8 +182,9 @@ fn leftover(node: &NodeName, inet: &Inet, inventory: &Inventory, desired: &Desir
     if !inventory.pool.contains(&inet.address) {
         return Some("it is of an earlier pool".to_owned());
     }
-    let owner = pair_of(inventory.pool, inet.address, inventory.nodes.len()).filter(|_| inet.prefix == Some(30));
+    let places = inventory.places();
+    let owner = pair_of(inventory.pool, inet.address, places.len()).filter(|_| inet.prefix == Some(30));
     let Some((low, high, _, first)) = owner else { return Some("no link of this rack has it".to_owned()) };
-    let own = inventory.nodes.get(if first { low } else { high }).map(|n| &n.name);
-    (own != Some(node)).then(|| "it belongs to another node".to_owned())
+    let own = places.get(if first { low } else { high });
+    (own != Some(&node)).then(|| "it belongs to another node".to_owned())
 }

@@ -47,8 +47,7 @@ pub(super) fn kept(
     let before = facts.network.configured.iter().flatten().flat_map(|c| &c.links);
     let waits = |old: &&ConfiguredLink| {
         let free = !links.iter().any(|l| l.interface == old.interface || l.address == old.address);
-        let valid =
-            inventory.pool.contains(&old.address) && inventory.nodes.iter().any(|n| n.name.as_str() == old.peer);
+        let valid = inventory.pool.contains(&old.address) && inventory.places().iter().any(|n| n.as_str() == old.peer);
         free && (valid || left_alone.contains(old.interface.as_str()))
     };
     let waiting: Vec<ConfiguredLink> = before.filter(waits).cloned().collect();

@@ -169,6 +169,12 @@ pub fn next_actions(node: &NodeName, new: &NodeFacts) -> Vec<String> {
             next.push(format!("start {node} in Recovery and run `rdma_ctl enable` (`macluster checklist` prints how)"));
         }
     }
-    next.extend(["`macluster network apply`", "`macluster deploy`", "`macluster doctor`"].map(str::to_owned));
+    let then = [
+        "`macluster doctor`",
+        "`macluster network apply`",
+        "`macluster model push`: the nodes that have the model give it to this one",
+        "`macluster deploy`",
+    ];
+    next.extend(then.map(str::to_owned));
     next
 }

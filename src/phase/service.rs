@@ -17,6 +17,9 @@ const BOOTOUT_LIMIT: Duration = Duration::from_secs(40);
 const LEFTOVER_LIMIT: Duration = Duration::from_secs(20);
 /// For a process that was killed to be gone.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// An agent that lives reports every second, also while its engine loads for half an hour; one that cannot be asked for so
+/// long, or reports nothing, is not coming back by being waited for.
+const SILENCE_LIMIT: Duration = Duration::from_secs(120);
 /// launchd may still be busy with the agent that was just stopped.
 const BOOTSTRAP_TRIES: u32 = 10;
 
@@ -203,11 +206,12 @@ pub async fn wait_for(
     tell: &(dyn Fn(State) + Sync),
 ) -> Result<Status, Trouble> {
     let started = Instant::now();
-    let mut seen = None;
+    let (mut seen, mut heard) = (None, started);
     loop {
         let silence = match report(node).await {
             Ok(Some(report)) => match report.believed().filter(|s| s.launch == launch) {
                 Some(status) => {
+                    heard = Instant::now();
                     if seen != Some(status.state) {
                         seen = Some(status.state);
                         tell(status.state);
@@ -229,8 +233,12 @@ pub async fn wait_for(
             Ok(None) => "it has no active release".to_owned(),
             Err(why) => why,
         };
-        if started.elapsed() >= limit {
-            return Err(Trouble { kind: None, message: format!("{silence} after {} s", limit.as_secs()) });
+        let over = |since: Instant, limit: Duration| {
+            let message = format!("{silence} after {} s", limit.as_secs());
+            (since.elapsed() >= limit).then_some(Trouble { kind: None, message })
+        };
+        if let Some(trouble) = over(started, limit).or_else(|| over(heard, SILENCE_LIMIT)) {
+            return Err(trouble);
         }
         tokio::time::sleep(PAUSE).await;
     }

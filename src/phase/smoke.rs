@@ -93,8 +93,7 @@ pub async fn smoke(
     let began = std::time::Instant::now();
     let nodes = inspect::inspect(inventory, fleet, book, events).await;
     let ranks = ranks(&nodes);
-    let mut ranked = inventory.clone();
-    ranked.nodes.retain(|n| !idle(&nodes, &n.name));
+    let ranked = inventory.narrowed(|name| !idle(&nodes, name));
 
     let (verdict, hints) = launch_checks(&ranked, snapshot, links_script);
     smoke.add("launch-checks", began, verdict, hints);

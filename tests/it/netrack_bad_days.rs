@@ -247,7 +247,7 @@ fn dies_every_time(day: &mut Day) {
         .rack
         .root(day.victim)
         .join("opt/macluster/models")
-        .join(runtime::tiny_thirds().file_name().expect("a name"));
+        .join(runtime::tiny_sixths().file_name().expect("a name"));
     let config = model.join("config.json");
     let kept = std::fs::read(&config).expect("readable");
     std::fs::write(&config, "{").expect("written");
@@ -293,10 +293,10 @@ fn deploys_that_fail(day: &mut Day) {
         d.rack.inside(victim, &format!("umount {staging} && rm -rf {staging}"));
     });
     day.goes_on("wrong model on one node", "the deploy fails with 9 and names the node", |d| {
-        let name = runtime::tiny_thirds().file_name().expect("a name");
+        let name = runtime::tiny_sixths().file_name().expect("a name");
         let config = d.rack.root(victim).join("opt/macluster/models").join(name).join("config.json");
         let kept = std::fs::read(&config).expect("readable");
-        let text = String::from_utf8_lossy(&kept).replace("\"llama\"", "\"qwen3\"");
+        let text = String::from_utf8_lossy(&kept).replace("\"qwen3\"", "\"llama\"");
         assert_ne!(text.as_bytes(), kept, "another model");
         std::fs::write(&config, text).expect("written");
         let ran = deploy(&d.rack).expect(9);

@@ -69,6 +69,7 @@ pub(super) fn read(text: &str, outside: &Outside<'_>) -> Result<Inventory, Vec<P
         source: outside.source.map(Path::to_path_buf),
         text: text.to_owned(),
         nodes,
+        left_out: std::collections::BTreeMap::new(),
         ssh,
         pool,
         runtime,

@@ -227,9 +227,7 @@ impl Deploy {
 
     /// The inventory without the nodes that become no ranks.
     pub fn rank_inventory(&self) -> Inventory {
-        let mut inventory = self.inventory.clone();
-        inventory.nodes.retain(|n| !self.is_idle(&n.name));
-        inventory
+        self.inventory.narrowed(|name| !self.is_idle(name))
     }
 
     /// As [`Deploy::each`], on the nodes that become ranks.

@@ -99,7 +99,7 @@ fn choose(deploy: &mut Deploy, folder: &ModelFolder) -> Result<(), PhaseFailure>
         && bytes > wired_limit(memory, None)
     {
         warn(format!(
-            "a node would hold {} GB of weights; macOS lets a GPU wire about three quarters of the memory: see `macluster sizing`",
+            "a node would hold {} GB of weights; macOS lets a GPU wire about three quarters of the memory: `macluster sizing` compares",
             bytes / BILLION
         ));
     }

@@ -55,7 +55,7 @@ impl NetRack {
     pub fn with_runtime(count: usize) -> NetRack {
         let python = runtime::interpreter();
         let prefix = python.ancestors().nth(2).expect("PREFIX/bin/python").to_owned();
-        let builder = Rack::builder().nodes(count).python(python.clone()).model(runtime::tiny_thirds().to_owned());
+        let builder = Rack::builder().nodes(count).python(python.clone()).model(runtime::tiny_sixths().to_owned());
         let rack = Self::raise(builder, |_| (), Some(prefix));
         let inventory = rack.dir.join("macluster.yaml");
         let mut text = fs::read_to_string(&inventory).expect("an inventory");
@@ -63,7 +63,7 @@ impl NetRack {
         let _ = writeln!(
             text,
             "runtime:\n  model: /opt/macluster/models/{}\n  python: /opt/python/bin/{}\n  backend: ring\n  over: links",
-            name(runtime::tiny_thirds()),
+            name(runtime::tiny_sixths()),
             name(&python)
         );
         fs::write(&inventory, text).expect("written");

@@ -162,8 +162,18 @@ fn a_rack_with_real_cables_is_deployed_closed_to_strangers_and_cleared_again() {
     assert!(asked >= 6, "{asked}");
     answer(&rack, rank0).expect("an answer after all that");
 
-    // The second launch, the step back, and away: the files are as before.
-    deploy(&rack).expect(0);
+    // The second launch, on two that are no neighbours in the inventory: their link network is the one that it was.
+    let inventory = rack.dir.join("macluster.yaml");
+    let text = std::fs::read_to_string(&inventory).expect("an inventory");
+    std::fs::write(&inventory, text.replace("\nruntime:\n", "\nruntime:\n  nodes: [studio-1, studio-3]\n"))
+        .expect("written");
+    let ran = deploy(&rack).expect(0);
+    assert!(ran.stdout.contains("served by 2 ranks, backend ring"), "{}", ran.stdout);
+    let smoke = rack.macluster(&["smoke", "--timeout", "120", "-o", "json"]).expect(0);
+    assert_eq!(smoke.json()["steps"][0]["verdict"], "pass", "{}", smoke.stdout);
+    std::fs::write(&inventory, text).expect("written");
+
+    // The step back, and away: the files are as before.
     rack.macluster(&["rollback", "--yes"]).expect(0);
     rack.macluster(&["undeploy", "--yes"]).expect(0);
     for (number, before) in rack.numbers().zip(&before) {

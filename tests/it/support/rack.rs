@@ -65,6 +65,7 @@ impl Rack {
                 source: None,
                 text: String::new(),
                 nodes,
+                left_out: BTreeMap::new(),
                 ssh: Ssh::default(),
                 pool: "10.254.0.0/16".parse().expect("a network"),
                 runtime: Runtime {

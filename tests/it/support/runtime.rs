@@ -90,6 +90,12 @@ pub fn tiny_thirds() -> &'static Path {
     &MODEL
 }
 
+/// The same, but it splits over two and three.
+pub fn tiny_sixths() -> &'static Path {
+    static MODEL: LazyLock<PathBuf> = LazyLock::new(|| tiny("tiny-sixths", "write_tiny_sixths"));
+    &MODEL
+}
+
 fn tiny(name: &str, function: &str) -> PathBuf {
     let dir = cache().join("models").join(name);
     if !dir.join("tokenizer_config.json").is_file() {
