@@ -128,7 +128,9 @@ fn splits(ctx: &Context<'_>, say: &mut Say) {
                     message: format!("the model on {label} does not divide over {} ranks: {why}", rank.world_size),
                     observed: why.clone(),
                     expected: "a number of ranks that the model divides over".to_owned(),
-                    remedy: run(["macluster deploy   # takes as many nodes as it runs on, and says which stay idle".to_owned()]),
+                    remedy: run([
+                        "macluster deploy   # takes as many nodes as it runs on, and says which stay idle".to_owned()
+                    ]),
                 },
             ),
         }
@@ -168,7 +170,10 @@ fn fits(ctx: &Context<'_>, say: &mut Say) {
                 message: format!("rank {}'s share of the model is more than the GPU of {label} may take", rank.rank),
                 observed: told,
                 expected: "a share that leaves room for the cache of long requests too".to_owned(),
-                remedy: run(["macluster sizing MODEL   # with the folder it came from: says on how many nodes it fits".to_owned()]),
+                remedy: run([
+                    "macluster sizing MODEL   # with the folder it came from: says on how many nodes it fits"
+                        .to_owned(),
+                ]),
             },
         );
     }

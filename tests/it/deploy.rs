@@ -395,6 +395,27 @@ async fn a_model_that_does_not_split_is_served_as_a_pipeline() {
     bench.done().await;
 }
 
+/// A desk that holds one node's lock: it is named, and nothing is touched, on the other node either.
+async fn somebody_else_is_at_work(bench: &Bench) {
+    let mut hold = tokio::process::Command::new(crate::support::binary());
+    hold.args(["node", "hold", "--who", "a colleague", "--root"]).arg(bench.on("studio-2", ""));
+    hold.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).kill_on_drop(true);
+    let mut hold = hold.spawn().expect("it runs");
+    let mut lines = BufReader::new(hold.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next_line().await.expect("read").as_deref(), Some("held by us"));
+    let reader = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    for (args, code) in [(vec!["restart"], 6), (vec!["rollback", "--yes"], 6)] {
+        let ran = bench.run(&args).await.expect(code);
+        let told = "studio-2 (slot 2): another operation on the runtime is under way: a colleague";
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("studio-1 (slot 1)"), "{}", ran.stderr);
+    }
+    let ran = bench.deploy().await.expect(9);
+    assert!(ran.stderr.contains("under way: a colleague"), "{}", ran.stderr);
+    hold.kill().await.expect("killed");
+    reader.await.expect("joined");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let bench = Bench::of(2).await;
@@ -431,6 +452,7 @@ async fn a_rack_that_the_model_does_not_split_over_is_no_dead_end() {
     let states =
         |nodes: &[Value]| nodes.iter().map(|n| n["state"].as_str().unwrap_or("?").to_owned()).collect::<Vec<_>>();
     assert_eq!(states(&bench.status(0).await), ["ready", "idle"]);
+    somebody_else_is_at_work(&bench).await;
 
     // The other one, by name; and back again.
     let other = only("studio-2");

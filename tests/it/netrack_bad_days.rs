@@ -303,7 +303,7 @@ fn deploys_that_fail(day: &mut Day) {
         assert!(ran.stderr.contains(&format!("studio-{victim}")) && ran.stderr.contains("qwen3"), "{}", ran.stderr);
         std::fs::write(&config, kept).expect("written");
     });
-    // Both begin at the same moment; one deploys, the other is told who does.
+    // Both begin at the same moment; one deploys, the other waits for its turn, or is told who does.
     let fault = "two operators deploy at once";
     let from = Instant::now();
     let two = std::thread::scope(|scope| {
@@ -312,13 +312,13 @@ fn deploys_that_fail(day: &mut Day) {
         [one.join().expect("no panic"), other.join().expect("no panic")]
     });
     let took = from.elapsed();
-    let mut codes = [two[0].status, two[1].status];
-    codes.sort_unstable();
-    assert_eq!(codes, [0, 9], "{}\n{}", two[0].stderr, two[1].stderr);
-    let refused = two.iter().find(|r| r.status == 9).expect("one");
-    assert!(refused.stderr.contains("another operation on the runtime is under way"), "{}", refused.stderr);
+    assert!(two.iter().any(|r| r.status == 0), "{}\n{}", two[0].stderr, two[1].stderr);
+    for refused in two.iter().filter(|r| r.status != 0) {
+        let told = refused.stderr.contains("another operation on the runtime is under way");
+        assert!(refused.status == 9 && told, "{}", refused.stderr);
+    }
     day.nothing_left_over(fault);
-    let what = "one deploys, the other is refused and told who does".to_owned();
+    let what = "one deploys, the other waits a moment for its turn, or is refused and told who does".to_owned();
     day.row(Row { fault, again: Some(took), told: 0, broken: 0, what });
 
     // A wheel that has rotted on a node is sent again, and nothing else.
