@@ -156,6 +156,7 @@ async fn prepare(opts: &Opts, app: &App, inventory: Inventory, fleet: &Fleet) ->
         start_timeout: 0.0,
         deployed: None,
         holds: Vec::new(),
+        staging_is_ours: false,
         reached: 0,
         retired: false,
         switched: Vec::new(),

@@ -410,8 +410,17 @@ async fn somebody_else_is_at_work(bench: &Bench) {
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
         assert!(!ran.stderr.contains("studio-1 (slot 1)"), "{}", ran.stderr);
     }
+    // What the colleague is copying stays, on every node.
+    let copied = ["studio-1", "studio-2"].map(|n| bench.on(n, "opt/macluster/staging/theirs/file"));
+    for file in &copied {
+        std::fs::create_dir_all(file.parent().expect("a parent")).expect("made");
+        std::fs::write(file, "half of it").expect("written");
+    }
     let ran = bench.deploy().await.expect(9);
     assert!(ran.stderr.contains("under way: a colleague"), "{}", ran.stderr);
+    for file in &copied {
+        assert!(file.exists(), "{} was removed by a desk that was refused", file.display());
+    }
     hold.kill().await.expect("killed");
     reader.await.expect("joined");
 }

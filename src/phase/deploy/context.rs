@@ -79,6 +79,8 @@ pub struct Deploy {
     pub start_timeout: f64,
     /// The nodes' locks, held until the end.
     pub holds: Vec<Hold>,
+    /// What lies in the nodes' staging is this deploy's: until then another desk may be copying into it.
+    pub staging_is_ours: bool,
     /// What came out.
     pub deployed: Option<Deployed>,
     /// Phases begun so far, for the way back.

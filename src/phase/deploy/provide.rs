@@ -37,6 +37,9 @@ impl Phase for Provide {
     fn undo<'a>(&'a self, deploy: &'a mut Deploy) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
             let deploy: &Deploy = deploy;
+            if !deploy.staging_is_ours {
+                return Vec::new();
+            }
             let clear = |t: &'a Target| async move {
                 // It cannot be asked any more, and what it has is worth keeping.
                 if deploy.cut_off.contains(&t.node.name) {
@@ -77,9 +80,13 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
     };
     // Where a release is there already, nothing is sent before the lock is ours.
     lock(deploy, "hold", None).await?;
+    deploy.staging_is_ours = true;
     let answers = prove(deploy, &program).await?;
     if deploy.holds.is_empty() {
+        // Whoever is refused here, or gives up waiting, must not clear what the other desk copies.
+        deploy.staging_is_ours = false;
         lock(deploy, "hold-with", Some(PROBE)).await?;
+        deploy.staging_is_ours = true;
     }
     let platform = agree(deploy, &answers)?;
     deploy.platform = Some(platform);
