@@ -14,8 +14,6 @@ use time::OffsetDateTime;
 pub const VALID: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// And have held for so long already, because clocks jump.
 pub const BACKDATED: SignedDuration = SignedDuration::from_hours(24);
-/// doctor warns when less is left.
-pub const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// What one agent gets: all three are PEM.
 #[derive(Clone, Serialize, Deserialize)]

@@ -85,12 +85,12 @@ impl Since {
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let mut inventory = app.inventory()?;
     if let Some(node) = &opts.node {
-        let known: Vec<String> = inventory.nodes.iter().map(|n| n.name.to_string()).collect();
-        inventory.nodes.retain(|n| n.name == *node);
-        if inventory.nodes.is_empty() {
+        if inventory.node(node).is_none() {
+            let known: Vec<&str> = inventory.nodes.iter().map(|n| n.name.as_str()).collect();
             return Err(Failure::new(Exit::NotFound, format!("the inventory has no node {node}"))
                 .hint(format!("it has {}", known.join(", "))));
         }
+        inventory = inventory.narrowed(|name| name == node);
     }
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
     let fleet = app.fleet(&inventory, Access::Read).await?;

@@ -235,7 +235,7 @@ async fn check(opts: CheckOpts, app: &App) -> Outcome {
         Format::Human => view::checked(&seen, &verdicts, &problems, &inventory),
         Format::Json => view::checked_json(&seen, &verdicts, &problems, model).to_string(),
     });
-    Ok(if seen.is_empty() && !problems.is_empty() && fleet_gone(&problems, &inventory, &fleet) {
+    Ok(if fleet.exit() == Exit::NoNodeReachable {
         Exit::NoNodeReachable
     } else if !problems.is_empty() {
         Exit::SomeNodesFailed
@@ -244,9 +244,4 @@ async fn check(opts: CheckOpts, app: &App) -> Outcome {
     } else {
         Exit::Ok
     })
-}
-
-/// No node was reached at all.
-fn fleet_gone(problems: &[(crate::model::NodeName, String)], inventory: &Inventory, fleet: &Fleet) -> bool {
-    fleet.unreached().count() == inventory.nodes.len() && problems.len() == inventory.nodes.len()
 }

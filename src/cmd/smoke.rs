@@ -53,7 +53,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let limit = Duration::from_secs(opts.timeout);
     let with = (&fleet, &book, &app.events);
     let (smoke, nodes) = smoke::smoke(&inventory, &snapshot, &scripts.links.sha256, limit, with).await;
-    let none_reached = fleet.unreached().count() == inventory.nodes.len();
+    let reached = fleet.exit();
     fleet.close().await;
     app.events.emit(Event::PhaseDone { id: "smoke", ok: smoke.passed() });
     // Nothing to look at is no report with failures: a job that comes too early is told so.
@@ -70,7 +70,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let bad: Vec<&str> =
         smoke.steps.iter().filter(|s| !matches!(s.verdict, Verdict::Passed(_))).map(|s| s.id).collect();
     Ok(match bad.as_slice() {
-        _ if none_reached => Exit::NoNodeReachable,
+        _ if reached == Exit::NoNodeReachable => reached,
         [] => Exit::Ok,
         ["launch-checks"] => Exit::ChecksFailed,
         _ => Exit::SomeNodesFailed,

@@ -95,8 +95,7 @@ async fn open(opts: &Opts, app: &App) -> Result<(TcpListener, Arc<Tunnel>), Fail
         Failure::new(Exit::Unexpected, format!("cannot listen on {}: {e}", opts.listen))
             .hint("another program (or tunnel) has this port: choose one with --listen 127.0.0.1:PORT")
     })?;
-    let mut only = inventory.clone();
-    only.nodes.retain(|n| n.name == node);
+    let only = inventory.narrowed(|name| *name == node);
     let tunnel = Tunnel {
         api: inventory.runtime.api,
         node,

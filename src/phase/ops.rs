@@ -152,11 +152,16 @@ impl<'a> Ops<'a> {
         self.each("listing releases", |node| async move { releases(node).await }).await
     }
 
+    /// The node of this name, if it was reached.
+    pub fn node(&self, name: &NodeName) -> Option<&RuntimeNode> {
+        self.nodes.iter().find(|n| n.name == *name)
+    }
+
     /// The node that serves the API.
     pub fn first(&self) -> Option<&RuntimeNode> {
         let order = ranks::order(self.inventory);
         let first = order.into_iter().find(|n| self.is_rank(&n.name))?;
-        self.nodes.iter().find(|r| r.name == first.name)
+        self.node(&first.name)
     }
 
     /// Asks for an answer.

@@ -73,7 +73,8 @@ pub fn pipeline_fits(options: &[Choice], ranks: u64, limit: u64) -> bool {
     stage.is_some_and(|need| need.left(limit).is_some())
 }
 
-fn fits(options: &[Choice], limit: u64) -> impl Iterator<Item = u64> + '_ {
+/// The numbers of ranks that split and fit into this many bytes each.
+pub fn fits(options: &[Choice], limit: u64) -> impl Iterator<Item = u64> + '_ {
     let good = move |o: &&Choice| o.need.as_ref().is_ok_and(|need| need.left(limit).is_some());
     options.iter().filter(good).map(|o| o.ranks)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::ranks::trim;
 use crate::model::command::printable;
 use crate::sizing::Architecture;
-use crate::sizing::choose::{Choice, Load, Need, largest, pipeline_fits, smallest};
+use crate::sizing::choose::{Choice, Load, Need, fits, largest, pipeline_fits, smallest};
 
 /// What was asked and found.
 pub struct Question<'a> {
@@ -82,12 +82,11 @@ fn row(ranks: u64, need: Option<&Need>, limit: u64, note: String) -> [String; 5]
 /// What to do, in a sentence or two.
 fn verdict(q: &Question<'_>) -> String {
     let split = split_verdict(q);
-    let splits =
-        q.choices.iter().any(|c| c.ranks == q.nodes && c.need.as_ref().is_ok_and(|n| n.left(q.limit).is_some()));
+    let splits = fits(q.choices, q.limit).any(|ranks| ranks == q.nodes);
     if splits || !pipeline_fits(q.choices, q.nodes, q.limit) {
         return split;
     }
-    let fewer = q.choices.iter().any(|c| c.ranks < q.nodes && c.need.as_ref().is_ok_and(|n| n.left(q.limit).is_some()));
+    let fewer = fits(q.choices, q.limit).any(|ranks| ranks < q.nodes);
     let taken =
         if fewer { "with runtime.parallel: pipeline" } else { "what deploy takes unless runtime.parallel is tensor" };
     format!("{split}\nas a pipeline it runs on all {} nodes, room but not speed: {taken}", q.nodes)

@@ -138,8 +138,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// Facts of the other nodes: live, else as they were recorded.
 async fn others(inventory: &Inventory, node: &NodeName, before: Option<&Snapshot>, app: &App) -> Snapshot {
-    let mut rest = inventory.clone();
-    rest.nodes.retain(|n| &n.name != node);
+    let rest = inventory.narrowed(|name| name != node);
     let fleet = Fleet::connect(&rest, &app.connect_options(Access::Read), &app.events).await;
     let mut now = crate::collect::collect(&rest, &fleet, &app.events).await;
     fleet.close().await;

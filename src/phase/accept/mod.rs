@@ -91,7 +91,7 @@ impl<'a> Acceptance<'a> {
         let mut configs = Vec::new();
         for (name, _) in &statuses {
             let told = |why: String| format!("{}: {why}", inventory.label(name));
-            let node = ops.nodes.iter().find(|n| n.name == *name).ok_or_else(|| told("it was not reached".into()))?;
+            let node = ops.node(name).ok_or_else(|| told("it was not reached".into()))?;
             configs.push(stopped::read_config(node).await.map_err(told)?);
         }
         let graph = LinkGraph::build(snapshot);
@@ -147,8 +147,7 @@ impl<'a> Acceptance<'a> {
     }
 
     fn rank0(&self) -> Option<&'a RuntimeNode> {
-        let (name, _) = self.statuses.first()?;
-        self.ops.nodes.iter().find(|n| n.name == *name)
+        self.ops.node(&self.statuses.first()?.0)
     }
 
     /// Everything that is asked of the service while it serves. Changes nothing.

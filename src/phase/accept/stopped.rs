@@ -138,8 +138,7 @@ impl Acceptance<'_> {
     }
 
     async fn pair(&self, pair: &Pair) -> Result<Measured, Vec<String>> {
-        let node = |name: &NodeName| self.ops.nodes.iter().find(|n| n.name == *name);
-        let (Some(a), Some(b)) = (node(&pair.a.node), node(&pair.b.node)) else {
+        let (Some(a), Some(b)) = (self.ops.node(&pair.a.node), self.ops.node(&pair.b.node)) else {
             return Err(vec!["one of its nodes was not reached".to_owned()]);
         };
         measure::group(&[a, b], self.release(), &pair.how, LINK).await.map_err(|causes| self.labelled(&causes))
@@ -151,8 +150,7 @@ impl Acceptance<'_> {
 
     async fn all_reduce(&mut self) {
         let began = self.begin("all-reduce", "Measure sums over the whole group");
-        let members: Vec<&RuntimeNode> =
-            self.statuses.iter().filter_map(|(name, _)| self.ops.nodes.iter().find(|n| n.name == *name)).collect();
+        let members: Vec<&RuntimeNode> = self.statuses.iter().filter_map(|(name, _)| self.ops.node(name)).collect();
         let Some((first, peers)) = self.configs.first().and_then(|c| Some((c, c.peers.clone()?))) else {
             self.skip("all-reduce", began, "there is one rank".to_owned());
             return;

@@ -53,7 +53,6 @@ impl Push<'_> {
             Ok((identities, _)) => identities,
             Err(why) => return hops.iter().map(|h| (h.to.clone(), Err(why.clone()))).collect(),
         };
-        let node = |name: &NodeName| ops.nodes.iter().find(|n| n.name == *name);
         let givers: BTreeMap<&NodeName, Vec<&Hop>> = hops.iter().fold(BTreeMap::new(), |mut all, hop| {
             all.entry(&hop.from).or_insert_with(Vec::new).push(hop);
             all
@@ -62,7 +61,7 @@ impl Push<'_> {
             let identities = &identities;
             async move {
                 let folder = ready.get(from).map(|r| r.folder.clone());
-                let giving = match (node(from), folder, identities.first()) {
+                let giving = match (ops.node(from), folder, identities.first()) {
                     (Some(giver), Some(folder), Some(own)) => self.give(giver, folder, own, &hops).await,
                     _ => Err("it was not reached".to_owned()),
                 };
@@ -70,7 +69,7 @@ impl Push<'_> {
                 let taking = hops.iter().zip(identities.iter().skip(1)).map(|(hop, identity)| {
                     let giving = &giving;
                     async move {
-                        let taken = match (giving, node(&hop.to), ready.get(&hop.to)) {
+                        let taken = match (giving, ops.node(&hop.to), ready.get(&hop.to)) {
                             (Ok(giving), Some(taker), Some(mine)) => {
                                 self.take(taker, mine, hop, &giving.at, identity).await
                             }
