@@ -99,9 +99,14 @@ pub fn desired(inventory: &Inventory, snapshot: &Snapshot, graph: &LinkGraph) ->
     let mut out = Desired::default();
     let places = inventory.places();
     let place: BTreeMap<&NodeName, usize> = places.iter().enumerate().map(|(i, n)| (*n, i)).collect();
+    let taking_part = |id: &LinkId| [&id.a, &id.b].iter().all(|end| inventory.node(&end.node).is_some());
     let mut pairs: BTreeMap<(usize, usize), Vec<&Link>> = BTreeMap::new();
     for link in graph.links.values() {
         let (Some(one), Some(other)) = (place.get(&link.id.a.node), place.get(&link.id.b.node)) else { continue };
+        // A link to a node that takes no part needs nothing; its network stays its own.
+        if !taking_part(&link.id) {
+            continue;
+        }
         match unfit(link, inventory, snapshot, graph) {
             Some(problem) => out.problems.push(problem),
             None => pairs.entry(((*one).min(*other), (*one).max(*other))).or_default().push(link),

@@ -396,3 +396,18 @@ fn the_cable_that_would_close_a_cycle_is_named() {
     rack.interface(1, "bridge0").members.clear();
     assert!(!rack.plan().problems.iter().any(|p| p.kind == ProblemKind::BridgeLoop));
 }
+
+#[test]
+fn with_fewer_nodes_the_links_left_keep_their_networks_and_the_others_are_left_alone() {
+    let mut rack = Rack::new(3, true);
+    rack.apply();
+    rack.inventory = rack.inventory.narrowed(|n| n.as_str() != "studio-2");
+    assert_eq!(rack.addresses(), ["studio-1 en4 10.254.0.5", "studio-3 en3 10.254.0.6"], "not renumbered");
+    // No address of the other links is taken for a stray one, nor what keeps them for out of date.
+    assert_eq!(rack.plan().counts(), [0, 0, 0]);
+    // What a link to the node that takes no part lacks is nobody's business now.
+    rack.interface(1, "en3").inet.clear();
+    assert_eq!(rack.plan().counts(), [0, 0, 0]);
+    rack.interface(1, "en4").inet.clear();
+    assert_ne!(rack.links_plan().counts(), [0, 0, 0]);
+}

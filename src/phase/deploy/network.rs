@@ -6,8 +6,8 @@ use super::{Cause, Deploy, Phase, PhaseFailure};
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::mesh::LinkGraph;
-use crate::model::{Backend, Inventory, NodeName, Over, Verdict};
-use crate::network::{Change, NetworkPlan, PlanOptions, PlanRequest, plan};
+use crate::model::{Backend, NodeName, Over, Verdict};
+use crate::network::{Change, PlanOptions, PlanRequest, plan};
 use crate::playbook::ForEach;
 
 pub(super) struct Network;
@@ -50,8 +50,8 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
     })
     .map_err(|e| PhaseFailure::new(Exit::Inventory, e.to_string()))?;
     // A launch needs the links themselves. What keeps them after a restart is said, and is no reason to wait.
-    let needed = plan.changes.iter().filter(|c| !leads_away(c, &plan, &inventory));
-    let (later, now): (Vec<&Change>, Vec<&Change>) = needed.partition(|c| c.for_each == ForEach::LinksDaemon);
+    let (later, now): (Vec<&Change>, Vec<&Change>) =
+        plan.changes.iter().partition(|c| c.for_each == ForEach::LinksDaemon);
     if now.is_empty() && !later.is_empty() {
         let text = format!(
             "the link networks are in place, but not kept after a restart on {}: `macluster network apply` installs what keeps them",
@@ -66,9 +66,7 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
         return Err(PhaseFailure::new(Exit::ChecksFailed, message)
             .hint("`macluster network plan` shows them, `macluster network apply` makes them"));
     }
-    let away = |node: &NodeName| inventory.node(node).is_none();
     let problems = plan.problems.iter().filter(|p| p.verdict == Verdict::Fail);
-    let problems = problems.filter(|p| !p.link.as_ref().is_some_and(|l| away(&l.a.node) || away(&l.b.node)));
     if runtime.backend == Backend::Auto {
         // `auto` takes the best path that is left; the choice is announced with the ranks.
         for problem in problems {
@@ -84,13 +82,6 @@ fn judge(deploy: &Deploy) -> Result<(), PhaseFailure> {
     let mut failure = PhaseFailure::of(Exit::ChecksFailed, causes);
     failure.hints.extend(problems.iter().filter_map(|p| p.action.clone()));
     Err(failure)
-}
-
-/// At the end of a link to a node that becomes no rank: no rank uses it.
-fn leads_away(change: &Change, plan: &NetworkPlan, inventory: &Inventory) -> bool {
-    let ends = plan.links.iter().flat_map(|l| [(&l.a, &l.b), (&l.b, &l.a)]);
-    let mut mine = ends.filter(|(own, _)| own.node == change.node && own.interface == change.interface);
-    mine.any(|(_, other)| inventory.node(&other.node).is_none())
 }
 
 /// The nodes of these changes.
