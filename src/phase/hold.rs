@@ -4,13 +4,11 @@
 //! however it dies, holds nothing any more a few seconds later, and no file says otherwise.
 
 use std::future::Future;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-
 use super::runtime::RuntimeNode;
+use super::standing::{self, NoLine, Standing, Start};
+use crate::model::Stdin;
 use crate::model::command::printable;
 
 /// For the holder to say that it has the lock, or who has it: it waits a while itself, for a desk that was just left.
@@ -18,12 +16,8 @@ const LIMIT: Duration = Duration::from_secs(40);
 
 /// Held until dropped.
 #[derive(Debug)]
-pub struct Hold(JoinHandle<()>);
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+pub struct Hold {
+    _standing: Standing,
 }
 
 /// What a node says of its lock.
@@ -66,50 +60,28 @@ where
 /// # Errors
 /// Who has it, or why nobody can.
 pub async fn take(node: &RuntimeNode, step: &'static str, release: Option<&str>, who: &str) -> Result<Answer, String> {
-    let (said, answer) = oneshot::channel::<String>();
-    let said = Mutex::new(Some(said));
-    let mut begun = String::new();
-    let first_line = move |chunk: &[u8]| {
-        begun.push_str(&String::from_utf8_lossy(chunk));
-        if let Some((line, _)) = begun.split_once('\n')
-            && let Some(said) = said.lock().ok().and_then(|mut s| s.take())
-        {
-            let _ = said.send(line.to_owned());
-        }
+    let start = Start {
+        step,
+        release: release.map(str::to_owned),
+        values: vec![("who", who.to_owned())],
+        stdin: Stdin::Empty,
+        limit: LIMIT,
     };
-    let (node, release, who) = (node.clone(), release.map(str::to_owned), who.to_owned());
-    let (ended, end) = oneshot::channel();
-    let task = tokio::spawn(async move {
-        let mut call = node.step(step).with("who", who).on_output(Box::new(first_line));
-        if let Some(id) = release.as_deref() {
-            call = call.release(id);
-        }
-        let _ = ended.send(call.answer().await);
-    });
-    let hold = Hold(task);
-    let waited = tokio::time::timeout(LIMIT, async {
-        tokio::select! {
-            biased;
-            Ok(line) = answer => Ok(line),
-            output = end => Err(output),
-        }
-    });
-    match waited.await {
-        Ok(Ok(line)) => match line.split_once(' ') {
-            Some(("held", _)) => Ok(Answer::Held(hold)),
+    match standing::start(node, start).await {
+        Ok((standing, line)) => match line.split_once(' ') {
+            Some(("held", _)) => Ok(Answer::Held(Hold { _standing: standing })),
             Some(("busy", who)) => Err(format!("another operation on the runtime is under way: {}", printable(who))),
             _ => Err(format!("the lock's holder says something else: {}", printable(&line))),
         },
         // sudo ends with 1 where a shell would with 127.
-        Ok(Err(Ok(Ok(output))))
+        Err(NoLine::Ended(output))
             if matches!(output.exit, Some(126 | 127)) || output.err_text().contains("command not found") =>
         {
             Ok(Answer::NoProgram)
         }
-        Ok(Err(Ok(Ok(output)))) => Err(format!("the lock cannot be held: {}", output.describe())),
-        Ok(Err(Ok(Err(e)))) => Err(format!("the lock cannot be held: {e}")),
-        Ok(Err(Err(_))) => Err("the lock cannot be held".to_owned()),
-        Err(_) => Err(format!("nothing was heard of the lock within {} s", LIMIT.as_secs())),
+        Err(NoLine::Ended(output)) => Err(format!("the lock cannot be held: {}", output.describe())),
+        Err(NoLine::Failed(e)) => Err(format!("the lock cannot be held: {e}")),
+        Err(NoLine::Silent) => Err(format!("nothing was heard of the lock within {} s", LIMIT.as_secs())),
     }
 }
 

@@ -14,3 +14,4 @@ pub mod replace;
 pub mod runtime;
 pub mod service;
 pub mod smoke;
+pub mod standing;

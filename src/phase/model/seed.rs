@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use super::push::{COPYING, Push, Pushed, Ready};
 use super::relay::Hop;
@@ -18,6 +17,7 @@ use crate::model::command::printable;
 use crate::model::{NodeName, Stdin};
 use crate::phase::ops::{Ops, Results};
 use crate::phase::runtime::{RuntimeNode, StepError};
+use crate::phase::standing::{self, NoLine, Standing, Start};
 
 /// For a giving node to open its ports.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
@@ -35,14 +35,7 @@ struct Told {
 /// A giving node, until it is dropped.
 struct Giving {
     at: Vec<SocketAddr>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Giving {
-    fn drop(&mut self) {
-        // Its lifeline goes with the command.
-        self.task.abort();
-    }
+    _standing: Standing,
 }
 
 impl Push<'_> {
@@ -90,34 +83,16 @@ impl Push<'_> {
         listen.sort_unstable();
         listen.dedup();
         let offer = Offer { identity: own.clone(), listen, folder: folder.into(), list: self.list.clone() };
-        let (said, opened) = oneshot::channel::<String>();
-        let (mut said, mut begun) = (Some(said), String::new());
-        let first_line = move |chunk: &[u8]| {
-            begun.push_str(&String::from_utf8_lossy(chunk));
-            if let (Some((line, _)), Some(_)) = (begun.split_once('\n'), &said) {
-                let _ = said.take().map(|s| s.send(line.to_owned()));
-            }
-        };
-        let (node, line) = (node.clone(), line(&offer)?);
-        let (ended, end) = oneshot::channel();
-        let task = tokio::spawn(async move {
-            let call = node.step("offer-model").stdin(Stdin::Lifeline(line)).on_output(Box::new(first_line));
-            let _ = ended.send(call.answer().await.map_err(|e| e.to_string()));
-        });
-        let mut giving = Giving { at: Vec::new(), task };
-        let waited = tokio::time::timeout(OPEN_LIMIT, async {
-            tokio::select! {
-                biased;
-                Ok(line) = opened => Ok(line),
-                Ok(ended) = end => Err(ended.map_or_else(|e| e, |output| output.describe())),
-                else => Err("it said nothing".to_owned()),
-            }
-        });
-        let line = waited.await.map_err(|_| format!("it opened no port within {} s", OPEN_LIMIT.as_secs()))??;
+        let (values, stdin) = (Vec::new(), Stdin::Lifeline(line(&offer)?));
+        let start = Start { step: "offer-model", release: None, values, stdin, limit: OPEN_LIMIT };
+        let (standing, line) = standing::start(node, start).await.map_err(|e| match e {
+            NoLine::Ended(output) => output.describe(),
+            NoLine::Failed(e) => e.to_string(),
+            NoLine::Silent => format!("it opened no port within {} s", OPEN_LIMIT.as_secs()),
+        })?;
         let opened: Opened =
             serde_json::from_str(&line).map_err(|_| format!("it says something else: {}", printable(&line)))?;
-        giving.at = opened.at;
-        Ok(giving)
+        Ok(Giving { at: opened.at, _standing: standing })
     }
 
     async fn take(
