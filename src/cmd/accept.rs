@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
+use super::ending::Ending;
 use super::service::{ask_yes, lock, need_all};
 use crate::app::App;
 use crate::cli::Format;
@@ -52,36 +51,21 @@ pub struct Opts {
     output: Format,
 }
 
-/// Everything that asks this process to end.
-struct Interrupts([Signal; 3]);
-
-impl Interrupts {
-    fn new() -> Result<Self, Failure> {
-        let one = |kind| signal(kind).map_err(|e| Failure::new(Exit::Unexpected, format!("cannot hear signals: {e}")));
-        Ok(Interrupts([one(SignalKind::interrupt())?, one(SignalKind::terminate())?, one(SignalKind::hangup())?]))
-    }
-
-    async fn any(&mut self) {
-        let [one, two, three] = &mut self.0;
-        tokio::select! { _ = one.recv() => {}, _ = two.recv() => {}, _ = three.recv() => {} }
-    }
-}
-
 fn interrupted() -> Failure {
     Failure::new(Exit::Interrupted, "interrupted")
 }
 
 /// Runs it. A service that was stopped is started again, whatever happens here; a second Ctrl-C does not wait for that.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
-    let mut interrupts = Interrupts::new()?;
+    let mut ending = Ending::new()?;
     let inventory = app.inventory()?;
     let old = opts.compare.as_deref().map(older).transpose()?;
     let folder = new_folder(&opts, &inventory)?;
     let fleet = tokio::select! {
         fleet = app.fleet(&inventory, Access::Write) => fleet?,
-        () = interrupts.any() => return Err(interrupted()),
+        () = ending.asked() => return Err(interrupted()),
     };
-    let measured = on_fleet(&opts, app, &inventory, &fleet, &mut interrupts).await;
+    let measured = on_fleet(&opts, app, &inventory, &fleet, &mut ending).await;
     fleet.close().await;
     let mut report = measured?;
     report.comparison = old.map(|old| compare(&old, &report));
@@ -126,7 +110,7 @@ async fn on_fleet(
     app: &App,
     inventory: &Inventory,
     fleet: &Fleet,
-    interrupts: &mut Interrupts,
+    ending: &mut Ending,
 ) -> Result<Report, Failure> {
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
@@ -158,17 +142,17 @@ async fn on_fleet(
     };
     let (_held, snapshot, statuses) = tokio::select! {
         looked = looked => looked?,
-        () = interrupts.any() => return Err(interrupted()),
+        () = ending.asked() => return Err(interrupted()),
     };
     rack.only(statuses.iter().map(|(n, _)| n.clone()).collect());
     let prepared = Acceptance::prepare(&rack, &snapshot, &app.events, statuses, options).await;
     let mut acceptance = prepared.map_err(|why| Failure::new(Exit::SomeNodesFailed, why))?;
     tokio::select! {
         () = acceptance.while_serving() => {}
-        () = interrupts.any() => return Err(interrupted()),
+        () = ending.asked() => return Err(interrupted()),
     }
     if options.stop {
-        stopped(app, &mut acceptance, interrupts).await?;
+        stopped(app, &mut acceptance, ending).await?;
     } else {
         acceptance.leave_it_running();
     }
@@ -176,7 +160,7 @@ async fn on_fleet(
 }
 
 /// Stops, measures, starts. From the first stop on, nothing leaves here before the service was started again.
-async fn stopped(app: &App, acceptance: &mut Acceptance<'_>, interrupts: &mut Interrupts) -> Result<(), Failure> {
+async fn stopped(app: &App, acceptance: &mut Acceptance<'_>, ending: &mut Ending) -> Result<(), Failure> {
     let stopped = acceptance.stop().await;
     let measuring = async {
         if stopped {
@@ -185,7 +169,7 @@ async fn stopped(app: &App, acceptance: &mut Acceptance<'_>, interrupts: &mut In
     };
     let broken_off = tokio::select! {
         () = measuring => false,
-        () = interrupts.any() => true,
+        () = ending.asked() => true,
     };
     let warn = || {
         let text = "interrupted: the service is started again; once more ends at once".to_owned();
@@ -200,7 +184,7 @@ async fn stopped(app: &App, acceptance: &mut Acceptance<'_>, interrupts: &mut In
     let back = loop {
         tokio::select! {
             back = &mut start => break back,
-            () = interrupts.any() => {
+            () = ending.asked() => {
                 if asked {
                     return Err(interrupted().hint("the service may not run: `macluster start` starts it"));
                 }

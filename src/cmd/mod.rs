@@ -9,6 +9,7 @@ pub mod completions;
 pub mod demo;
 pub mod deploy;
 pub mod doctor;
+mod ending;
 pub mod explain;
 mod file;
 pub mod hostfile;

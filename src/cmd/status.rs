@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
-
+use super::ending::Ending;
 use crate::agent::status::State;
 use crate::app::App;
 use crate::cli::Format;
 use crate::event::silent;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::model::{Access, Inventory};
 use crate::phase::inspect::{Condition, NodeStatus, inspect};
 use crate::phase::runtime::PLAYBOOK;
@@ -88,14 +87,10 @@ fn verdict(nodes: &[NodeStatus]) -> Exit {
 /// Looks until the person has seen enough; the exit code is that of the last look.
 async fn watch(opts: &Opts, app: &App, inventory: &Inventory, fleet: &mut Fleet, book: &Arc<Playbook>) -> Outcome {
     let last = Cell::new(Exit::Ok);
-    let ended = |e| Failure::new(Exit::Unexpected, format!("cannot wait for signals: {e}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(ended)?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(ended)?;
+    let mut ending = Ending::new()?;
     tokio::select! {
         () = look_on(opts, app, inventory, fleet, book, &last) => {}
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+        () = ending.asked() => {}
     }
     Ok(last.get())
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
-
+use super::super::ending::Ending;
 use super::Looking;
 use crate::app::App;
 use crate::collect::{collect, lost, paths, refresh, runtime};
@@ -32,15 +31,11 @@ pub(super) async fn run(looking: &Looking<'_>, app: &App) -> Outcome {
     paths(&inventory, &fleet, &mut snapshot).await;
     runtime(&inventory, &fleet, &mut snapshot).await;
     let last = Cell::new(Exit::Ok);
-    let ended = |e| Failure::new(Exit::Unexpected, format!("cannot wait for signals: {e}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(ended)?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(ended)?;
+    let mut ending = Ending::new()?;
     // The ways to end it: nothing is interrupted by them, and the terminal is given back.
     let outcome = tokio::select! {
         outcome = look_on(looking, app, &inventory, &mut fleet, &mut snapshot, &last) => outcome,
-        _ = tokio::signal::ctrl_c() => Ok(()),
-        _ = terminate.recv() => Ok(()),
-        _ = hangup.recv() => Ok(()),
+        () = ending.asked() => Ok(()),
     };
     fleet.close().await;
     outcome.map(|()| last.get())
