@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ END_LIMIT_S = 3.0
 """For a rank that was told to stop: it looks between two sums."""
 ORPHAN_LIMIT_S = 15.0
 """Beyond the time limit: then the process that should have ended this one is gone."""
+NOBODY_WAITS = "stopped: nobody waits for the result any more"
 
 _REQUIRED = {
     "schema_version": int,
@@ -159,6 +160,17 @@ def _first_line() -> bytes:
     return bytes(line)
 
 
+def _at_end_of_input(action: Callable[[], object]) -> None:
+    """Do this when standard input ends, whatever else this process does."""
+
+    def listen() -> None:
+        while os.read(0, 4096):
+            pass
+        action()
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
 def _watch(bench: Bench, line: bytes, env: dict[str, str]) -> dict[str, Any]:
     """Run the rank as a process and hear of its end, of the end of the time, or of the end of standard input."""
     isolation = "-I" if sys.flags.isolated else "-P"
@@ -173,17 +185,12 @@ def _watch(bench: Bench, line: bytes, env: dict[str, str]) -> dict[str, Any]:
     said = rank.stdout
     messages: queue.SimpleQueue[bytes | EngineError] = queue.SimpleQueue()
 
-    def listen() -> None:
-        while os.read(0, 4096):
-            pass
-        messages.put(EngineError(Kind.INTERNAL, "stopped: nobody waits for the result any more"))
-
     def asked(number: int, _frame: object) -> None:
         messages.put(EngineError(Kind.INTERNAL, f"stopped by {signal.Signals(number).name}"))
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, asked)
-    threading.Thread(target=listen, daemon=True).start()
+    _at_end_of_input(lambda: messages.put(EngineError(Kind.INTERNAL, NOBODY_WAITS)))
     threading.Thread(target=lambda: messages.put(said.read()), daemon=True).start()
     with suppress(BrokenPipeError):
         rank.stdin.write(line.rstrip(b"\n") + b"\n")
@@ -218,13 +225,7 @@ def run_rank() -> int:
     bench = read(_first_line())
     faulthandler.dump_traceback_later(bench.limit_s + ORPHAN_LIMIT_S, exit=True)
     stop = threading.Event()
-
-    def listen() -> None:
-        while os.read(0, 4096):
-            pass
-        stop.set()
-
-    threading.Thread(target=listen, daemon=True).start()
+    _at_end_of_input(stop.set)
     try:
         result = measure(bench, stop)
     except StopRequestedError as error:
@@ -258,7 +259,7 @@ def measure(bench: Bench, stop: threading.Event) -> dict[str, Any]:
         times: list[float] = []
         for _ in range(WARM_UP + repetitions):
             if stop.is_set():
-                raise StopRequestedError("stopped: nobody waits for the result any more")
+                raise StopRequestedError(NOBODY_WAITS)
             start = time.perf_counter()
             try:
                 total = mx.distributed.all_sum(values, group=group.handle, stream=mx.cpu)
