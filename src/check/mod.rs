@@ -17,6 +17,7 @@ mod rdma;
 mod rdma_link;
 mod report;
 mod runtime;
+mod runtime_engine;
 mod runtime_model;
 mod say;
 mod session;
@@ -62,7 +63,7 @@ pub trait Check: Sync {
 pub fn registry() -> &'static [&'static dyn Check] {
     static ALL: OnceLock<Vec<&'static dyn Check>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let files: [&'static [Row]; 18] = [
+        let files: [&'static [Row]; 19] = [
             ssh::CHECKS,
             session::CHECKS,
             host::CHECKS,
@@ -80,6 +81,7 @@ pub fn registry() -> &'static [&'static dyn Check] {
             mesh::CHECKS,
             network::CHECKS,
             runtime::CHECKS,
+            runtime_engine::CHECKS,
             runtime_model::CHECKS,
         ];
         files.into_iter().flatten().map(|row| row as &dyn Check).collect()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Context;
 use super::runtime::{Deployed, ranks};
-use super::say::{About, Row, Say, Trouble, needs, run};
+use super::say::{About, Row, Say, Trouble, gib, needs, run};
 use crate::model::runtime_facts::{FolderFacts, RankFacts};
 use crate::model::{Category, NodeName, Verdict};
 use crate::sizing::choose::wired_limit;
@@ -29,14 +29,6 @@ pub(super) const CHECKS: &[Row] = &[
         run: fits,
     },
 ];
-
-const GIB: u64 = 1 << 30;
-
-/// Bytes as `12.3 GiB`.
-fn gib(bytes: u64) -> String {
-    let tenths = bytes / (GIB / 10);
-    format!("{}.{} GiB", tenths / 10, tenths % 10)
-}
 
 /// FAILURES H1 to H3: a file that is missing on one node ends all ranks; another file gives nonsense without an error.
 fn manifest(ctx: &Context<'_>, say: &mut Say) {

@@ -144,6 +144,12 @@ pub(super) fn at_machine<S: Into<String>>(steps: impl IntoIterator<Item = S>) ->
     Remedy::AtMachine { steps: steps.into_iter().map(Into::into).collect() }
 }
 
+/// Bytes as `76.8 GiB`.
+pub(super) fn gib(bytes: u64) -> String {
+    let tenths = (u128::from(bytes) * 10) >> 30;
+    format!("{}.{} GiB", tenths / 10, tenths % 10)
+}
+
 /// `(needs rdma.enabled on studio-3)`: why a check is skipped.
 pub(super) fn needs(check: &str, node: &NodeName) -> String {
     format!("not checked (needs {check} on {node})")

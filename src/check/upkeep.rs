@@ -1,7 +1,7 @@
 //! `host`: whether a Mac stays up, comes back by itself, and stays what it was when it was set up.
 
 use super::Context;
-use super::say::{About, Row, Say, Trouble, at_machine};
+use super::say::{About, Row, Say, Trouble, at_machine, gib};
 use crate::model::host_facts::FileVault;
 use crate::model::{Category, Verdict};
 
@@ -168,7 +168,7 @@ fn disk(ctx: &Context<'_>, say: &mut Say) {
         let about = About::Node(node);
         let label = ctx.label(node);
         let Some(disk) = say.known(about, &facts.host.disk) else { return };
-        let free = gib(disk.available_kib);
+        let free = gib(disk.available_kib << 10);
         if disk.available_kib >= LITTLE_ROOM {
             say.pass(about, format!("{label} has {free} free"));
             return;
@@ -183,8 +183,8 @@ fn disk(ctx: &Context<'_>, say: &mut Say) {
             about,
             Trouble {
                 message: format!("only {free} are free on the disk of {label}: {why}"),
-                observed: format!("{free} free of {} ({})", gib(disk.total_kib), disk.mount),
-                expected: format!("{} free or more", gib(LITTLE_ROOM)),
+                observed: format!("{free} free of {} ({})", gib(disk.total_kib << 10), disk.mount),
+                expected: format!("{} free or more", gib(LITTLE_ROOM << 10)),
                 remedy: at_machine([
                     format!("at {label}: System Settings > General > Storage: remove what is not needed"),
                     format!("releases and models of macluster are in {}", ctx.inventory.paths.install),
@@ -192,10 +192,4 @@ fn disk(ctx: &Context<'_>, say: &mut Say) {
             },
         );
     });
-}
-
-/// `76.8 GiB`, from KiB.
-fn gib(kib: u64) -> String {
-    let tenths = kib * 10 / (1 << 20);
-    format!("{}.{} GiB", tenths / 10, tenths % 10)
 }

@@ -11,6 +11,7 @@ pub mod name;
 pub mod network_facts;
 pub mod panel;
 pub mod runtime_facts;
+pub mod size;
 pub mod snapshot;
 
 pub use command::{Access, Cmd, Output, Stdin};

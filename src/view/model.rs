@@ -6,19 +6,11 @@ use serde_json::{Value, json};
 
 use crate::agent::store::ModelList;
 use crate::model::command::printable;
+use crate::model::size::size;
 use crate::model::{Inventory, NodeName};
 use crate::phase::model::check::{Seen, Verdict};
 use crate::phase::model::push::Pushed;
 use crate::phase::ops::Results;
-
-/// Bytes, for people.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..=1_048_575 => format!("{bytes} bytes"),
-        1_048_576..=10_737_418_239 => format!("{} MiB", bytes >> 20),
-        _ => format!("{} GiB", bytes >> 30),
-    }
-}
 
 /// What was sent where.
 pub fn pushed(results: &Results<Pushed>, to: &str, list: &ModelList, inventory: &Inventory) -> String {

@@ -9,6 +9,7 @@ use super::push::{COPYING, Push, Pushed, Ready};
 use super::relay::{self, Reach};
 use crate::event::Event;
 use crate::model::NodeName;
+use crate::model::size::size;
 use crate::phase::ops::{Ops, Results};
 
 impl Push<'_> {
@@ -66,8 +67,8 @@ impl Push<'_> {
         let total = ready.values().map(|r| r.bytes).sum();
         let title = match ready.values().filter(|r| r.bytes > 0).count() {
             0 => "Nothing to copy from here".to_owned(),
-            1 => format!("Copy {total} bytes to one node"),
-            n => format!("Copy {total} bytes to {n} nodes"),
+            1 => format!("Copy {} to one node", size(total)),
+            n => format!("Copy {} to {n} nodes", size(total)),
         };
         self.events.emit(Event::PhaseStarted { id: "model", title });
         let sent = Arc::new(AtomicU64::new(0));
