@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Context;
 use super::say::{About, Row, Say, Trouble, at_machine, run, unknown};
 use crate::model::runtime_facts::{RankFacts, RuntimeFacts};
-use crate::model::{Category, NodeFacts, NodeName, Verdict};
+use crate::model::{Category, Node, NodeFacts, NodeName, Verdict};
 
 pub(super) const CHECKS: &[Row] = &[
     Row {
@@ -112,6 +112,7 @@ fn release_identical(ctx: &Context<'_>, say: &mut Say) {
             );
         }
     }
+    incomplete(ctx, &all, say);
     if launches.len() > 1 {
         let told = launches
             .iter()
@@ -127,6 +128,29 @@ fn release_identical(ctx: &Context<'_>, say: &mut Say) {
             },
         );
     }
+}
+
+/// A node that has lost its release, or its configuration, says nothing itself: the others say how many they should be.
+fn incomplete(ctx: &Context<'_>, all: &[Deployed<'_>], say: &mut Say) {
+    let known = |n: &Node| ctx.snapshot.facts(&n.name).is_some_and(|f| f.runtime.is_ok());
+    let ranks = || all.iter().filter_map(|d| d.runtime.rank.as_ref());
+    let Some(wanted) = ranks().map(|r| r.world_size).max().filter(|_| ctx.inventory.nodes.iter().all(known)) else {
+        return;
+    };
+    let missing: Vec<String> = (0..wanted).filter(|n| !ranks().any(|r| r.rank == *n)).map(|n| n.to_string()).collect();
+    if missing.is_empty() {
+        return;
+    }
+    say.trouble(
+        Verdict::Fail,
+        About::Rack,
+        Trouble {
+            message: format!("no node is configured as rank {}: the others wait for it", missing.join(", ")),
+            observed: format!("{} of {wanted} ranks", ranks().count()),
+            expected: "every rank on a node".to_owned(),
+            remedy: run(["macluster deploy"]),
+        },
+    );
 }
 
 fn python(ctx: &Context<'_>, say: &mut Say) {

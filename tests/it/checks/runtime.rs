@@ -140,6 +140,19 @@ fn a_rack_without_a_runtime_is_told_once_for_each_check() {
 }
 
 #[test]
+fn a_node_that_has_lost_its_release_is_missed_by_the_others() {
+    let mut rack = Rack::kept(4);
+    let told = "no node is configured as rank 1: the others wait for it\nmacluster deploy";
+    rack.facts(NODE).runtime = Ok(None);
+    says(&rack, "runtime.release-identical", Verdict::Fail, told);
+    // Whether it has one is not known: nothing is said of it.
+    unread(&mut rack);
+    let report = doctor(&rack);
+    let bad = of(&report, "runtime.release-identical").into_iter().filter(|f| f.verdict == Verdict::Fail).count();
+    assert_eq!(bad, 0, "{}", show(&report));
+}
+
+#[test]
 fn a_runtime_that_was_stopped_is_no_failure_and_one_that_is_degraded_is() {
     let mut rack = Rack::kept(4);
     for node in ["studio-1", "studio-2", "studio-3", "studio-4"] {
