@@ -16,7 +16,6 @@ mod seed;
 pub mod serve;
 mod witness;
 
-use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Why the rack cannot be raised here; none when it can.
@@ -47,7 +46,6 @@ pub fn ready(test: &str) -> bool {
     let Some(why) = obstacle() else { return true };
     let must = std::env::var("MACLUSTER_REQUIRE_NETRACK").is_ok_and(|v| v == "1");
     assert!(!must, "netrack::{test} cannot run: {why}");
-    // Not by `eprintln`, which the test runner shows of failed tests only.
-    let _ = writeln!(std::io::stderr(), "NOT RUN: netrack::{test}: {why}");
+    crate::support::sshd::say_not_run(&format!("netrack::{test}"), &why);
     false
 }

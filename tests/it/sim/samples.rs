@@ -1,5 +1,5 @@
 //! The simulator's output against `../shared/samples`: same keys, same line shapes. Without that folder nothing
-//! is compared, so what the product needs is tested elsewhere on fixtures, too.
+//! is compared, and each test says so; what the product needs is tested elsewhere on fixtures, too.
 
 use std::collections::BTreeSet;
 

@@ -36,7 +36,11 @@ pub(crate) fn installed(test: &str) -> Option<PathBuf> {
 /// Says by name that a test (or a part of one) cannot run here; under CI that is a failure.
 pub(crate) fn not_run(test: &str, why: &str) {
     assert!(!std::env::var("CI").is_ok_and(|v| v == "true"), "{test}: {why}");
-    // Not by `eprintln`, which the test runner shows of failed tests only.
+    say_not_run(test, why);
+}
+
+/// Says by name what does not run here. Not by `eprintln`, which the test runner shows of failed tests only.
+pub(crate) fn say_not_run(test: &str, why: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("NOT RUN: {test}: {why}\n").as_bytes());
 }
 
