@@ -25,8 +25,33 @@ pub enum Stdin {
     Lifeline(Vec<u8>),
     /// The content of a local file, streamed.
     File(PathBuf),
-    /// A tar archive of these local files, streamed: (path inside the archive, local path, unix mode).
+    /// A tar archive of these files, streamed.
     Tar(Vec<TarEntry>),
+}
+
+/// Where the content of an archive's member comes from.
+#[derive(Clone, PartialEq, Eq)]
+pub enum TarSource {
+    /// A local file.
+    File(PathBuf),
+    /// These bytes: for what must never lie on the desk's disk, such as keys.
+    Bytes(Vec<u8>),
+}
+
+impl std::fmt::Debug for TarSource {
+    /// Says nothing of the bytes.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TarSource::File(path) => f.debug_tuple("File").field(path).finish(),
+            TarSource::Bytes(bytes) => f.debug_tuple("Bytes").field(&bytes.len()).finish(),
+        }
+    }
+}
+
+impl From<PathBuf> for TarSource {
+    fn from(path: PathBuf) -> Self {
+        TarSource::File(path)
+    }
 }
 
 /// One member of a streamed archive.
@@ -34,8 +59,8 @@ pub enum Stdin {
 pub struct TarEntry {
     /// Relative path inside the archive, `/` separated.
     pub path: String,
-    /// The local file.
-    pub source: PathBuf,
+    /// Its content.
+    pub source: TarSource,
     /// Unix permission bits, e.g. `0o644`.
     pub mode: u32,
     /// Size in bytes.

@@ -160,7 +160,8 @@ async fn push(server: &sshd::Sshd, files: &Path, manifest: &Manifest, target: &P
         ConnectOptions { access: Access::Write, accept_new_host_keys: false, parallel: 1, prompt: Arc::new(Nobody) };
     let fleet = Fleet::connect(&inventory, &options, &silent()).await;
     let (_, remote) = fleet.reached().next().expect("a connection");
-    let entry = |path: &str, size: u64| TarEntry { path: path.to_owned(), source: files.join(path), mode: 0o644, size };
+    let entry =
+        |path: &str, size: u64| TarEntry { path: path.to_owned(), source: files.join(path).into(), mode: 0o644, size };
     let size = files.join(MANIFEST_FILE).metadata().expect("there").len();
     let mut entries = vec![entry(MANIFEST_FILE, size)];
     entries.extend(manifest.files.iter().map(|f| entry(&f.path, f.size)));

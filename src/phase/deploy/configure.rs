@@ -1,7 +1,5 @@
 //! Ranks and their files, made for every node and laid beside what runs. Nothing that runs is touched.
 
-use std::path::Path;
-
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -16,7 +14,7 @@ use crate::exit::Exit;
 use crate::mesh::LinkGraph;
 use crate::mesh::ranks::{self, Rank, RankPlan};
 use crate::mesh::usable::live_addresses;
-use crate::model::command::TarEntry;
+use crate::model::command::{TarEntry, TarSource};
 use crate::model::host_facts::FileVault;
 use crate::model::{Backend, NodeName, Stdin};
 use crate::phase::bundle::Platform;
@@ -78,18 +76,14 @@ async fn configure(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
         let files = files(deploy, &plan, rank, target, &id, Issued { own, until });
         rank_of.push(files.map_err(|why| PhaseFailure::on(&target.node.name, why))?);
     }
-    let scratch = tempfile::tempdir()
-        .map_err(|e| PhaseFailure::new(Exit::Unexpected, format!("cannot make a temporary folder: {e}")))?;
-    let folder = scratch.path();
     let work = |t: &'_ Target| {
         let files =
             rank_of.iter().zip(&deploy.targets).find(|(_, o)| o.node.name == t.node.name).map(|(f, _)| f.clone());
         let (node, owner) = (t.node.clone(), t.owner);
-        let dir = folder.join(node.name.as_str());
         async move {
             let words = |e: StepError| e.to_string();
             let files = files.unwrap_or_default();
-            let entries = lay_down(&dir, &files)?;
+            let entries = entries(&files);
             let (uid, gid) = owner.ok_or("nobody knows whose the engine is")?;
             node.step("clear-configuration").ok().await.map_err(words)?;
             if files.is_empty() {
@@ -261,19 +255,18 @@ fn property_list(layout: &Layout) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Writes the files at the desk and describes them for the archive.
-fn lay_down(dir: &Path, files: &Files) -> Result<Vec<TarEntry>, String> {
-    let trouble = |e: std::io::Error| format!("cannot write {}: {e}", dir.display());
-    std::fs::create_dir(dir).map_err(trouble)?;
-    let mut entries = Vec::new();
-    for (name, content) in files {
-        let source = dir.join(name);
-        std::fs::write(&source, content).map_err(trouble)?;
+/// The files as they go into the archive: from memory, for a key has no business on the desk's disk.
+fn entries(files: &Files) -> Vec<TarEntry> {
+    let entry = |(name, content): &(String, Vec<u8>)| {
         let closed = PRIVATE.contains(&name.as_str()) || SECRET.contains(&name.as_str());
-        let mode = if closed { 0o600 } else { 0o644 };
-        entries.push(TarEntry { path: name.clone(), source, mode, size: content.len() as u64 });
-    }
-    Ok(entries)
+        TarEntry {
+            path: name.clone(),
+            source: TarSource::Bytes(content.clone()),
+            mode: if closed { 0o600 } else { 0o644 },
+            size: content.len() as u64,
+        }
+    };
+    files.iter().map(entry).collect()
 }
 
 #[cfg(test)]
@@ -298,6 +291,16 @@ mod tests {
         assert_eq!(dict.get("RunAtLoad").and_then(plist::Value::as_boolean), Some(true));
         assert_eq!(dict.get("KeepAlive").and_then(plist::Value::as_boolean), Some(true));
         assert_eq!(dict.get("ExitTimeOut").and_then(plist::Value::as_unsigned_integer), Some(25));
+    }
+
+    #[test]
+    fn keys_are_sent_from_memory_and_closed_to_others() {
+        let files: Files =
+            ["agent.json", "agent.key", "rank.json"].map(|n| (n.to_owned(), n.as_bytes().to_vec())).into();
+        let entries = entries(&files);
+        assert_eq!(entries.iter().map(|e| e.mode).collect::<Vec<_>>(), [0o644, 0o600, 0o600]);
+        assert!(entries.iter().all(|e| e.source == TarSource::Bytes(e.path.clone().into_bytes())));
+        assert!(!format!("{entries:?}").contains("[97, "), "a key is not shown");
     }
 
     #[test]

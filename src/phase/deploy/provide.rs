@@ -166,7 +166,7 @@ async fn prove(deploy: &Deploy, program: &PathBuf) -> Result<Vec<Answer>, PhaseF
     let size = std::fs::metadata(program)
         .map_err(|e| PhaseFailure::new(Exit::Unexpected, format!("cannot read {}: {e}", program.display())))?
         .len();
-    let entry = TarEntry { path: "bin/macluster".into(), source: program.clone(), mode: 0o755, size };
+    let entry = TarEntry { path: "bin/macluster".into(), source: program.clone().into(), mode: 0o755, size };
     deploy
         .each("finding out the platform", |t| {
             let entry = entry.clone();

@@ -194,7 +194,7 @@ impl Transfer<'_> {
     fn entries(&self) -> Vec<TarEntry> {
         let entry = |f: &FileEntry| TarEntry {
             path: f.path.clone(),
-            source: self.built.dir.join(&f.path),
+            source: self.built.dir.join(&f.path).into(),
             mode: f.mode,
             size: f.size,
         };

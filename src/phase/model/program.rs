@@ -27,7 +27,7 @@ pub(super) async fn provide(node: &RuntimeNode, own: &Path) -> Result<(), String
     }
     let words = |e: StepError| e.to_string();
     let size = std::fs::metadata(own).map_err(|e| format!("cannot read {}: {e}", own.display()))?.len();
-    let entry = TarEntry { path: "macluster".into(), source: own.to_owned(), mode: 0o755, size };
+    let entry = TarEntry { path: "macluster".into(), source: own.to_owned().into(), mode: 0o755, size };
     folders::make(node, "make-tools").await.map_err(words)?;
     node.step("receive-tools").stdin(Stdin::Tar(vec![entry])).ok().await.map_err(words)?;
     if asked(node).await? {

@@ -101,7 +101,7 @@ impl Push<'_> {
             let files = self.list.files.iter().filter(|f| ready.missing.contains(&f.path));
             let entries = files.map(|f| TarEntry {
                 path: f.path.clone(),
-                source: self.source.join(&f.path),
+                source: self.source.join(&f.path).into(),
                 mode: 0o644,
                 size: f.size,
             });

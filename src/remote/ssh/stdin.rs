@@ -10,7 +10,7 @@ use russh::client::Msg;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::model::Stdin;
-use crate::model::command::TarEntry;
+use crate::model::command::{TarEntry, TarSource};
 use crate::remote::OnSent;
 
 /// Read from disk at once.
@@ -103,7 +103,20 @@ impl Write for Chunks {
 fn archive(entries: &[TarEntry], out: &mut Chunks) -> io::Result<()> {
     let mut builder = tar::Builder::new(out);
     for entry in entries {
-        let source = &entry.source;
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_size(entry.size);
+        header.set_mode(entry.mode & 0o7777);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        let source = match &entry.source {
+            TarSource::File(path) => path,
+            TarSource::Bytes(bytes) => {
+                builder.append_data(&mut header, &entry.path, bytes.as_slice())?;
+                continue;
+            }
+        };
         let file = File::open(source).map_err(|e| named(source, &e))?;
         let found = file.metadata().map_err(|e| named(source, &e))?;
         if !found.is_file() || found.len() != entry.size {
@@ -114,13 +127,6 @@ fn archive(entries: &[TarEntry], out: &mut Chunks) -> io::Result<()> {
                 entry.size
             )));
         }
-        let mut header = tar::Header::new_gnu();
-        header.set_entry_type(tar::EntryType::Regular);
-        header.set_size(entry.size);
-        header.set_mode(entry.mode & 0o7777);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_mtime(0);
         let mut counted = Counted { file: file.take(entry.size), left: entry.size };
         builder.append_data(&mut header, &entry.path, &mut counted).map_err(|e| named(source, &e))?;
         if counted.left > 0 {

@@ -101,7 +101,7 @@ async fn an_archive_is_built_on_the_way() {
     {
         let source = sshd.path(&format!("source-{}", entries.len()));
         std::fs::write(&source, text).expect("written");
-        entries.push(TarEntry { path: path.to_owned(), source, mode, size: text.len() as u64 });
+        entries.push(TarEntry { path: path.to_owned(), source: source.into(), mode, size: text.len() as u64 });
     }
     let there = sshd.path("unpacked");
     std::fs::create_dir(&there).expect("made");
