@@ -1,6 +1,6 @@
 //! IPv4 addresses under pseudonyms. Two addresses in one network are in one network afterwards: a bit is turned by what
 //! stands before it and by a key that nobody keeps. The first octet and the last stay, and so do the parts that say what
-//! kind of address it is; inside the pool of the link networks only the pool itself is another, since every address
+//! kind of address it is; the bit after those is always turned, so that no address stands for itself by chance. Inside the pool of the link networks only the pool itself is another, since every address
 //! there follows from it.
 
 use std::hash::{BuildHasher, RandomState};
@@ -47,7 +47,7 @@ impl Addresses {
         let mut turned = bits;
         for n in kind(address)..last {
             let before = bits.checked_shr(32 - u32::from(n)).unwrap_or(0);
-            if self.key.hash_one((n, before)) & 1 == 1 {
+            if n == kind(address) || self.key.hash_one((n, before)) & 1 == 1 {
                 turned ^= 1 << (31 - n);
             }
         }
@@ -58,6 +58,19 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_address_stands_for_itself_whatever_the_key() {
+        for _ in 0..300 {
+            let addresses = Addresses::new("10.77.0.0/16".parse().expect("a network"));
+            for own in
+                ["192.168.40.21", "172.20.3.7", "100.80.1.2", "169.254.9.9", "10.1.2.3", "10.77.3.9", "192.0.2.61"]
+            {
+                let own: Ipv4Addr = own.parse().expect("an address");
+                assert_ne!(addresses.address(own), own);
+            }
+        }
+    }
 
     #[test]
     fn networks_stay_networks() {
