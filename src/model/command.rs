@@ -260,18 +260,20 @@ fn decoration(line: &str) -> bool {
     line.trim().chars().all(|c| matches!(c, '^' | '~' | ' '))
 }
 
-/// Makes text from a node safe for a terminal: control characters (escape sequences, bells, carriage returns,
-/// bidirectional overrides) become visible escapes; newlines and tabs stay.
+/// What a terminal obeys instead of showing: control characters (escape sequences, bells, carriage returns) and
+/// bidirectional overrides. Newlines and tabs are not.
+pub fn is_hostile(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// Makes text from a node safe for a terminal: what is hostile becomes a visible escape.
 pub fn printable(text: &str) -> String {
-    let hostile = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-    };
-    if !text.chars().any(hostile) {
+    if !text.chars().any(is_hostile) {
         return text.to_owned();
     }
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if hostile(c) {
+        if is_hostile(c) {
             out.extend(c.escape_unicode());
         } else {
             out.push(c);

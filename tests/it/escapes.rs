@@ -74,6 +74,7 @@ async fn no_command_passes_on_what_a_node_prints() {
         &["hostfile"],
         &["explain", "connect-60"],
         &["explain", EVIL],
+        &["doctor", "--from", EVIL],
         &["logs", "studio-1"],
         &["status"],
         &["snapshot", "evil.json"],
