@@ -1,7 +1,7 @@
 //! IPv4 addresses under pseudonyms. Two addresses in one network are in one network afterwards: a bit is turned by what
 //! stands before it and by a key that nobody keeps. The first octet and the last stay, and so do the parts that say what
-//! kind of address it is; the bit after those is always turned, so that no address stands for itself by chance. Inside the pool of the link networks only the pool itself is another, since every address
-//! there follows from it.
+//! kind of address it is; the bit after those is always turned, so that no address stands for itself by chance. Inside the
+//! pool of the link networks only the pool itself is another, since every address there follows from it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
