@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -15,6 +16,10 @@ use super::program::{Resolved, resolve};
 use super::shell;
 use super::store::Node;
 use super::tools::{self, Call, Exec};
+
+/// How often, and after which pause, a program is started that somebody may still write to.
+const BUSY_TRIES: u32 = 250;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// A chunk of output: `true` for standard error.
 pub(super) type Chunk = (bool, Vec<u8>);
@@ -223,7 +228,7 @@ async fn run_program(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = match command.spawn() {
+    let mut child = match spawn(&mut command).await {
         Ok(child) => child,
         Err(e) => {
             let text = format!("zsh:1: {}: {}\n", super::tools::errno_text(&e).to_lowercase(), path.display());
@@ -262,6 +267,21 @@ async fn run_program(
     }
 }
 
+/// Starts a program, also one that was written a moment ago.
+///
+/// `tar` runs on a thread of this process. A process that is started just then, for any node, holds the file that is being
+/// written until it has become its own program, and Linux starts no program that somebody could still write to. On a real
+/// node, `tar` is a process of its own.
+async fn spawn(command: &mut tokio::process::Command) -> io::Result<tokio::process::Child> {
+    for _ in 0..BUSY_TRIES {
+        match command.spawn() {
+            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy => tokio::time::sleep(BUSY_PAUSE).await,
+            done => return done,
+        }
+    }
+    command.spawn()
+}
+
 async fn pump(stream: Option<impl tokio::io::AsyncRead + Unpin>, output: mpsc::Sender<Chunk>, error: bool) {
     let Some(mut stream) = stream else { return };
     let mut buffer = vec![0; 16 * 1024];
@@ -277,5 +297,23 @@ async fn pump(stream: Option<impl tokio::io::AsyncRead + Unpin>, output: mpsc::S
             },
             () = output.closed() => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_program_starts_once_nobody_can_write_to_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let program = dir.path().join("true");
+        std::fs::copy("/bin/true", &program).expect("copied");
+        let writer = std::fs::OpenOptions::new().write(true).open(&program).expect("opened");
+        let mut command = tokio::process::Command::new(&program);
+        assert_eq!(command.spawn().expect_err("busy").kind(), io::ErrorKind::ExecutableFileBusy);
+        // The first attempt comes before the file is closed.
+        let (child, ()) = tokio::join!(spawn(&mut command), async { drop(writer) });
+        assert!(child.expect("starts").wait().await.expect("ends").success());
     }
 }
