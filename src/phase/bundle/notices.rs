@@ -13,6 +13,9 @@ pub const NOTICES_FILE: &str = "NOTICES";
 /// macluster's own licence.
 pub const OWN_LICENCE: &str = include_str!("../../../LICENSE");
 
+/// The crates that are linked into macluster, with their licences; `.ci/notices` writes it.
+const CRATES: &str = include_str!("crates.txt");
+
 const HEAD: &str = "Licences of what this bundle holds.\n\
                     Every entry says what the package itself declares, then its licence files, whole. Nothing is added.\n";
 const RULE: &str = "================================================================================";
@@ -37,7 +40,11 @@ impl Entry {
             title: format!("macluster {}", version.unwrap_or("(version unknown)")),
             place: "bin/macluster".to_owned(),
             licence: Some(env!("CARGO_PKG_LICENSE").to_owned()),
-            texts: vec![("LICENSE".to_owned(), plain_text(OWN_LICENCE.as_bytes()))],
+            texts: vec![
+                ("LICENSE".to_owned(), plain_text(OWN_LICENCE.as_bytes())),
+                // The program in the bundle may be of another version; its crates are known here only for this one.
+                (format!("crates in macluster {}", env!("CARGO_PKG_VERSION")), CRATES.to_owned()),
+            ],
         }
     }
 
@@ -91,6 +98,29 @@ mod tests {
         assert!(text.contains("\nmacluster (version unknown)\nin bin/macluster\nlicence: Apache-2.0\n"), "{text}");
         assert!(text.contains("\n---- LICENSE ----\n") && text.contains("TERMS AND CONDITIONS"), "{text}");
         assert!(text.ends_with("\nx 1\nin wheels/x.whl\nlicence: not declared by name\nlicence files: none inside\n"));
+    }
+
+    #[test]
+    fn every_crate_that_is_used_is_listed_in_the_version_that_is_locked() {
+        let listed: Vec<&str> = CRATES.lines().skip(3).take_while(|l| !l.is_empty()).collect();
+        let locked: toml::Value = toml::from_str(include_str!("../../../Cargo.lock")).expect("TOML");
+        let locked: Vec<String> = locked["package"]
+            .as_array()
+            .expect("packages")
+            .iter()
+            .map(|p| ["name", "version"].map(|key| p[key].as_str().expect("text")).join(" "))
+            .collect();
+        for line in &listed {
+            let (title, _) = line.split_once(": ").expect("a crate and its licence");
+            assert!(locked.iter().any(|l| l == title), "{title} is not in Cargo.lock: run .ci/notices");
+        }
+        let manifest: toml::Value = toml::from_str(include_str!("../../../Cargo.toml")).expect("TOML");
+        for (name, about) in manifest["dependencies"].as_table().expect("dependencies") {
+            let name = about.get("package").and_then(toml::Value::as_str).unwrap_or(name);
+            let start = format!("{name} ");
+            assert!(listed.iter().any(|l| l.starts_with(&start)), "{name} is not listed: run .ci/notices");
+        }
+        assert!(Entry::own(None).texts.iter().any(|(_, text)| text.contains("\nring ")), "in every bundle");
     }
 
     #[test]
