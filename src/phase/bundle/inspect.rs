@@ -92,9 +92,7 @@ pub fn inspect(dir: &Path) -> Result<Inspection, String> {
         }
     }
     let agent = dir.join("bin/macluster");
-    let mut head = Vec::new();
-    File::open(&agent).and_then(|f| f.take(20).read_to_end(&mut head)).map_err(|e| format!("bin/macluster: {e}"))?;
-    manifest.platform.accepts_program(&head).map_err(|why| format!("bin/macluster: {why}"))?;
+    manifest.check_program(dir)?;
     let mut wheels = Vec::new();
     for file in manifest.files.iter().filter(|f| Path::new(&f.path).extension().is_some_and(|e| e == "whl")) {
         wheels.push((WheelInfo::read(&dir.join(&file.path))?, file.clone()));

@@ -15,6 +15,8 @@ use super::platform::Platform;
 pub const MANIFEST_VERSION: u32 = 1;
 /// Its name inside a bundle.
 pub const MANIFEST_FILE: &str = "manifest.json";
+/// The program that looks after a node.
+const PROGRAM: &str = "bin/macluster";
 /// What installing adds to a bundle, at the top of its release: the Python environment, and the note that it is complete.
 pub const RELEASE_EXTRAS: &[&str] = &["venv", "installed"];
 /// No manifest is longer: 16 MiB.
@@ -178,7 +180,20 @@ impl Manifest {
             }
             done += file.size;
         }
-        Ok(())
+        self.check_program(dir)
+    }
+
+    /// Whether the bundle's program is one for its platform.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn check_program(&self, dir: &Path) -> Result<(), String> {
+        let mut head = Vec::new();
+        let read = File::open(dir.join(PROGRAM)).and_then(|f| f.take(20).read_to_end(&mut head));
+        read.map_err(|e| format!("{PROGRAM}: {e}"))?;
+        self.platform
+            .accepts_program(&head)
+            .map_err(|why| format!("{PROGRAM} does not run on {}: {why}", self.platform))
     }
 }
 
@@ -265,9 +280,13 @@ pub fn sha256_file(path: &Path, progress: &mut dyn FnMut(u64)) -> std::io::Resul
 mod tests {
     use super::*;
 
+    const ELF: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0";
+
     /// A small bundle folder and its manifest.
     fn bundle(dir: &Path) -> Manifest {
         std::fs::create_dir_all(dir.join("bin")).expect("folder");
+        std::fs::write(dir.join(PROGRAM), ELF).expect("file");
+        std::fs::set_permissions(dir.join(PROGRAM), std::fs::Permissions::from_mode(0o755)).expect("mode");
         std::fs::write(dir.join("bin/tool"), b"tool").expect("file");
         std::fs::set_permissions(dir.join("bin/tool"), std::fs::Permissions::from_mode(0o755)).expect("mode");
         std::fs::write(dir.join("requirements.txt"), b"a==1\n").expect("file");
@@ -286,7 +305,7 @@ mod tests {
             python: None,
             macluster_version: "0.1.0".into(),
             requirements: vec!["a==1".into()],
-            files: vec![entry("bin/tool", 0o755), entry("requirements.txt", 0o644)],
+            files: vec![entry(PROGRAM, 0o755), entry("bin/tool", 0o755), entry("requirements.txt", 0o644)],
         };
         manifest.id = manifest.content_id();
         write(dir, &manifest);
@@ -327,6 +346,17 @@ mod tests {
         std::fs::remove_file(dir.join("bin/link")).expect("removed");
         std::fs::remove_file(dir.join("requirements.txt")).expect("removed");
         assert!(verify(dir).expect_err("missing").contains("requirements.txt is missing"));
+    }
+
+    #[test]
+    fn a_program_for_another_platform_is_refused_whatever_the_manifest_says() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let good = bundle(dir.path());
+        let mut mac = Manifest { platform: Platform::MacosArm64, ..good };
+        mac.id = mac.content_id();
+        write(dir.path(), &mac);
+        let why = verify(dir.path()).expect_err("a Linux program");
+        assert!(why.starts_with("bin/macluster does not run on macos-arm64: it is an ELF x86-64 program"), "{why}");
     }
 
     #[test]
