@@ -1,7 +1,7 @@
 //! `macluster smoke`: whether what is deployed serves, as a CI job asks after a deploy.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
@@ -34,13 +34,14 @@ pub struct Opts {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
-    /// Seconds for both answers together
-    #[arg(long, value_name = "SECONDS", default_value_t = smoke::ANSWERS_SECONDS, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    /// Seconds for everything: both answers get what the facts have left of it
+    #[arg(long, value_name = "SECONDS", default_value_t = smoke::SECONDS, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 }
 
 /// Runs it.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
+    let until = Instant::now() + Duration::from_secs(opts.timeout);
     let inventory = app.inventory()?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
     let scripts = app.templates()?.scripts()?;
@@ -50,9 +51,8 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let mut snapshot = crate::collect::collect_facts(&inventory, &fleet, &app.events).await;
     crate::collect::paths(&inventory, &fleet, &mut snapshot).await;
     phase("Look at the service");
-    let limit = Duration::from_secs(opts.timeout);
     let with = (&fleet, &book, &app.events);
-    let (smoke, nodes) = smoke::smoke(&inventory, &snapshot, &scripts.links.sha256, limit, with).await;
+    let (smoke, nodes) = smoke::smoke(&inventory, &snapshot, &scripts.links.sha256, until, with).await;
     let reached = fleet.exit();
     fleet.close().await;
     app.events.emit(Event::PhaseDone { id: "smoke", ok: smoke.passed() });

@@ -1,7 +1,7 @@
 //! Whether a deployed service is whole: what `macluster smoke` looks at, in under a minute.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::inspect::{self, Condition, NodeStatus};
 use super::proof::{self, Answer};
@@ -14,9 +14,8 @@ use crate::model::{Inventory, NodeName, Snapshot};
 use crate::playbook::Playbook;
 use crate::remote::Fleet;
 
-/// Seconds for both answers together: a warm service needs seconds for sixteen tokens, and the whole is to stay under a
-/// minute.
-pub const ANSWERS_SECONDS: u64 = 50;
+/// Seconds for everything, unless the operator says otherwise: a CI job waits for less than a minute.
+pub const SECONDS: u64 = 58;
 
 /// How one step went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,11 +85,11 @@ pub async fn smoke(
     inventory: &Inventory,
     snapshot: &Snapshot,
     links_script: &str,
-    limit: Duration,
+    until: Instant,
     (fleet, book, events): (&Fleet, &Arc<Playbook>, &Events),
 ) -> (Smoke, Vec<NodeStatus>) {
     let mut smoke = Smoke::default();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let nodes = inspect::inspect(inventory, fleet, book, events).await;
     let ranks = ranks(&nodes);
     let ranked = inventory.narrowed(|name| !idle(&nodes, name));
@@ -98,7 +97,7 @@ pub async fn smoke(
     let (verdict, hints) = launch_checks(&ranked, snapshot, links_script);
     smoke.add("launch-checks", began, verdict, hints);
 
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     match one_service(inventory, &nodes, &ranks) {
         Ok(runs) => {
             let said = format!(
@@ -116,9 +115,10 @@ pub async fn smoke(
 
     let first = ranks.iter().find(|(_, s)| s.rank == 0).and_then(|(n, _)| fleet.remote(n));
     let first = first.map(|remote| RuntimeNode::new(inventory, book, remote, events));
-    let until = std::time::Instant::now() + limit;
+    // A second at least, so that an answer that is there at once counts whatever the rest took.
+    let until = until.max(Instant::now() + Duration::from_secs(1));
     for (id, stream) in [("answer", false), ("streamed-answer", true)] {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let Some(node) = &first else {
             let why = "no node reports that it is rank 0".to_owned();
             smoke.add(id, began, Verdict::Skipped(why), Vec::new());
