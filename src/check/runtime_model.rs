@@ -137,12 +137,12 @@ fn fits(ctx: &Context<'_>, say: &mut Say) {
             say.skip(about, needs("runtime.model-splits", node));
             continue;
         };
-        let kernel = |name: &str| facts.sysctl.as_ref().ok()?.get(name)?.parse::<u64>().ok();
-        let Some(memory) = kernel("hw.memsize") else {
+        let kernel = facts.sysctl.as_ref().ok();
+        let Some(memory) = kernel.and_then(|k| k.get("hw.memsize")?.parse::<u64>().ok()) else {
             say.skip(about, format!("not checked: {node} does not say how much memory it has"));
             continue;
         };
-        let set = kernel("iogpu.wired_limit_mb").filter(|limit| *limit > 0);
+        let set = facts.set_wired_limit();
         let limit = wired_limit(memory, set);
         let told = format!("{} of weights, {} of memory, {} for the GPU", gib(*share), gib(memory), gib(limit));
         // macOS's own limit is a guess (three quarters), and decides nothing; one that was set is known.

@@ -36,7 +36,8 @@ pub struct Opts {
     /// Memory of a node, GiB [default: the smallest node's, asked over SSH]
     #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     memory: Option<u64>,
-    /// `iogpu.wired_limit_mb` of the nodes [default: macOS's own limit, taken as 75 % of the memory]
+    /// `iogpu.wired_limit_mb` of the nodes [default: what is set there; without --memory asked over SSH, else macOS's own
+    /// limit, taken as 75 % of the memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=67_108_864))]
     wired_limit: Option<u64>,
     /// As if it were quantised with so many bits; only without weight files
@@ -50,9 +51,9 @@ pub struct Opts {
 /// Runs it.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let (model, stored) = read(&opts)?;
-    let (memory, from_rack) = match opts.memory {
+    let (memory, set, from_rack) = match opts.memory {
         // Nobody is asked, but how many they are is known here.
-        Some(gib) => (gib << 30, app.inventory().ok().map(|i| i.nodes.len() as u64)),
+        Some(gib) => (gib << 30, None, app.inventory().ok().map(|i| i.nodes.len() as u64)),
         None => rack(app).await?,
     };
     let nodes = opts.nodes.or(from_rack).unwrap_or(4);
@@ -66,7 +67,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     }
     let load = Load { context, concurrency: opts.concurrency };
     let choices = options(&model, nodes.max(8), load);
-    let limit = wired_limit(memory, opts.wired_limit);
+    let limit = wired_limit(memory, opts.wired_limit.or(set));
     let question = view::Question { model: &model, stored: &stored, choices: &choices, nodes, load, memory, limit };
     app.printer.out(&match opts.output {
         Format::Human => view::human(&question),
@@ -124,23 +125,16 @@ fn stored(folder: &Path, model: &mut Architecture) -> Result<Option<String>, Fai
     }))
 }
 
-/// The smallest node's memory in bytes, and the number of nodes.
-async fn rack(app: &App) -> Result<(u64, Option<u64>), Failure> {
+/// Bytes of memory and, where it was set, `iogpu.wired_limit_mb` of the node that leaves its GPU least; and the number of
+/// nodes.
+async fn rack(app: &App) -> Result<(u64, Option<u64>, Option<u64>), Failure> {
     let (inventory, snapshot) = app.facts().await.map_err(|e| e.hint("or say it yourself: --memory GIB --nodes N"))?;
-    let memory = |n: &crate::model::Node| {
-        let text = &snapshot.facts(&n.name)?.hardware.as_ref().ok()?.memory;
-        let (number, unit) = text.split_once(' ')?;
-        let number: u64 = number.parse().ok()?;
-        // Apple counts in powers of two and says GB.
-        match unit {
-            "GB" => Some(number << 30),
-            "TB" => Some(number << 40),
-            _ => None,
-        }
-    };
-    let least = inventory.nodes.iter().filter_map(memory).min();
-    let least = least.ok_or_else(|| {
+    let facts = inventory.nodes.iter().filter_map(|n| snapshot.facts(&n.name));
+    let least = facts
+        .filter_map(|f| Some((f.memory_bytes()?, f.set_wired_limit())))
+        .min_by_key(|(memory, set)| wired_limit(*memory, *set));
+    let (memory, set) = least.ok_or_else(|| {
         Failure::new(Exit::NoNodeReachable, "no node said how much memory it has").hint("say it yourself: --memory GIB")
     })?;
-    Ok((least, Some(inventory.nodes.len() as u64)))
+    Ok((memory, set, Some(inventory.nodes.len() as u64)))
 }

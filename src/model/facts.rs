@@ -61,6 +61,23 @@ fn not_inspected() -> Fact<Option<RuntimeFacts>> {
 }
 
 impl NodeFacts {
+    /// Bytes of memory, as `system_profiler` says it: Apple counts in powers of two and says GB.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let (number, unit) = self.hardware.as_ref().ok()?.memory.split_once(' ')?;
+        let number: u64 = number.parse().ok()?;
+        match unit {
+            "GB" => number.checked_mul(1 << 30),
+            "TB" => number.checked_mul(1 << 40),
+            _ => None,
+        }
+    }
+
+    /// `iogpu.wired_limit_mb`, MiB, if somebody has set it; with 0 macOS decides.
+    pub fn set_wired_limit(&self) -> Option<u64> {
+        let text = self.sysctl.as_ref().ok()?.get("iogpu.wired_limit_mb")?;
+        text.parse().ok().filter(|mib| *mib > 0)
+    }
+
     /// Every fact that is not known, and why.
     pub fn unknown(&self) -> Vec<&FactError> {
         fn why<T>(fact: &Fact<T>) -> Option<&FactError> {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use crate::agent::model::{ModelFolder, Split};
 use crate::model::Parallel;
-use crate::sizing::choose::wired_limit;
 
 /// Bytes, for people.
 pub(super) const BILLION: u64 = 1_000_000_000;
@@ -16,6 +15,10 @@ pub(super) struct Rack {
     pub(super) nodes: u64,
     /// Bytes of memory of the smallest; none when nobody knows.
     pub(super) memory: Option<u64>,
+    /// Bytes that the GPU of the one that leaves it least may wire, macOS's own limit being a guess.
+    pub(super) limit: Option<u64>,
+    /// The least of those limits that were set (`iogpu.wired_limit_mb`), bytes: those are known.
+    pub(super) set: Option<u64>,
     /// The inventory names them: all or none.
     pub(super) named: bool,
 }
@@ -117,16 +120,17 @@ fn refusal(count: u64, why: &str, fewer: Option<u64>, pipeline: bool) -> Refusal
 
 impl Rack {
     fn problem(&self, split: &Split) -> Option<String> {
-        match (&split.why, split.bytes, self.memory) {
-            (Some(why), _, _) => Some(why.clone()),
-            // More than all of it: no limit could make it fit. What macOS leaves to the GPU is a guess, and only said.
-            (None, Some(bytes), Some(memory)) if bytes > memory => Some(format!(
-                "each would hold {} GB of weights and has {} GB of memory",
-                bytes / BILLION,
-                memory / BILLION
-            )),
-            _ => None,
+        if let Some(why) = &split.why {
+            return Some(why.clone());
         }
+        let bytes = split.bytes?;
+        let more = |limit: Option<u64>| limit.filter(|limit| bytes > *limit).map(|limit| limit / BILLION);
+        let held = format!("each would hold {} GB of weights", bytes / BILLION);
+        // More than all of it: no limit could make it fit. What macOS leaves to the GPU by itself is a guess, and only said.
+        if let Some(memory) = more(self.memory) {
+            return Some(format!("{held} and has {memory} GB of memory"));
+        }
+        more(self.set).map(|limit| format!("{held} and lets its GPU wire {limit} GB (iogpu.wired_limit_mb)"))
     }
 
     /// Nobody wished: split, if need be over fewer nodes, for that is the fastest; a pipeline only where no split is to be
@@ -138,7 +142,7 @@ impl Rack {
         let stage = at(&folder.stages, self.nodes).filter(|s| self.nodes > 1 && self.problem(s).is_none());
         let Some(stage) = stage else { return Parallel::Tensor };
         let fewer = self.fewer(&folder.splits).filter(|_| !self.named).and_then(|n| at(&folder.splits, n));
-        let roomy = |s: &Split| s.bytes.zip(self.memory).is_none_or(|(bytes, all)| bytes <= wired_limit(all, None));
+        let roomy = |s: &Split| s.bytes.zip(self.limit).is_none_or(|(bytes, limit)| bytes <= limit);
         match fewer {
             Some(split) if roomy(split) || !roomy(stage) => Parallel::Tensor,
             _ => Parallel::Pipeline,
@@ -180,7 +184,8 @@ mod tests {
     }
 
     fn rack(nodes: u64, gb: u64) -> Rack {
-        Rack { nodes, memory: Some(gb * GB), named: false }
+        let memory = gb * GB;
+        Rack { nodes, memory: Some(memory), limit: Some(memory / 4 * 3), set: None, named: false }
     }
 
     /// Ranks, way, and whether something is told of idle nodes and of the pipeline.
@@ -203,7 +208,7 @@ mod tests {
         let named = Rack { named: true, ..rack(3, 128) };
         assert_eq!(decided(None, &deepseek(), &named), (3, pipeline, false, true));
         assert_eq!(decided(None, &deepseek(), &rack(1, 128)), (1, tensor, false, false));
-        let none = Rack { memory: None, ..rack(3, 0) };
+        let none = Rack { memory: None, limit: None, ..rack(3, 0) };
         assert_eq!(decided(None, &deepseek(), &none), (2, tensor, true, true));
     }
 
@@ -254,6 +259,19 @@ mod tests {
         let no = divide(Some(Parallel::Pipeline), &deepseek(), &rack(2, 16)).expect_err("does not fit");
         assert!(no.message.contains("each would hold 54 GB of weights and has 16 GB"), "{}", no.message);
         assert!(no.hint.contains("macluster sizing"), "{}", no.hint);
+    }
+
+    #[test]
+    fn a_limit_that_was_set_for_the_gpus_counts_whatever_the_memory() {
+        // 28 GB each on four nodes of 64 GB.
+        assert_eq!(decided(None, &deepseek(), &rack(4, 64)), (4, Parallel::Tensor, false, false));
+        let small = Rack { limit: Some(20 * GB), set: Some(20 * GB), named: true, ..rack(4, 64) };
+        let no = divide(Some(Parallel::Tensor), &deepseek(), &small).expect_err("does not fit");
+        let why = "each would hold 28 GB of weights and lets its GPU wire 20 GB (iogpu.wired_limit_mb)";
+        assert!(no.message.contains(why), "{}", no.message);
+        // Larger than what macOS would leave by itself.
+        let large = Rack { limit: Some(30 * GB), set: Some(30 * GB), ..rack(4, 32) };
+        assert_eq!(decided(None, &deepseek(), &large), (4, Parallel::Tensor, false, false));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::agent::model::ModelFolder;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::mesh::ranks;
-use crate::model::NodeName;
 use crate::model::inventory::Paths;
+use crate::model::{NodeFacts, NodeName};
 use crate::sizing::choose::wired_limit;
 
 /// From go to ready, without reading weights: joining takes seconds.
@@ -83,9 +83,12 @@ async fn look(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
 /// Decides how the model is divided, tells what the operator should know of it, and lets the other nodes stay idle.
 fn choose(deploy: &mut Deploy, folder: &ModelFolder) -> Result<(), PhaseFailure> {
     let all = deploy.rank_inventory();
+    let facts = || all.nodes.iter().filter_map(|n| deploy.snapshot.facts(&n.name));
     let rack = Rack {
         nodes: all.nodes.len() as u64,
-        memory: all.nodes.iter().filter_map(|n| memory(deploy, &n.name)).min(),
+        memory: facts().filter_map(NodeFacts::memory_bytes).min(),
+        limit: facts().filter_map(|f| Some(wired_limit(f.memory_bytes()?, f.set_wired_limit()))).min(),
+        set: facts().filter_map(NodeFacts::set_wired_limit).min().map(|mib| mib << 20),
         named: deploy.inventory.runtime.nodes.is_some(),
     };
     let division = divide(deploy.inventory.runtime.parallel, folder, &rack)
@@ -95,12 +98,14 @@ fn choose(deploy: &mut Deploy, folder: &ModelFolder) -> Result<(), PhaseFailure>
     if let Some(remark) = division.remark {
         warn(remark);
     }
-    if let (Some(bytes), Some(memory)) = (division.bytes, rack.memory)
-        && bytes > wired_limit(memory, None)
+    if let (Some(bytes), Some(limit)) = (division.bytes, rack.limit)
+        && bytes > limit
     {
         warn(format!(
-            "a node would hold {} GB of weights; macOS lets a GPU wire about three quarters of the memory: `macluster sizing` compares",
-            bytes / BILLION
+            "a node would hold {} GB of weights, and its GPU may wire about {} GB, three quarters of the memory: \
+             `macluster sizing` compares",
+            bytes / BILLION,
+            limit / BILLION
         ));
     }
     let Some(why) = division.idle else { return Ok(()) };
@@ -115,16 +120,4 @@ fn choose(deploy: &mut Deploy, folder: &ModelFolder) -> Result<(), PhaseFailure>
     ));
     deploy.idle.extend(idle.into_iter().map(|n| (n, why.clone())));
     Ok(())
-}
-
-/// Bytes of a node's memory, as `system_profiler` says it: Apple counts in powers of two.
-fn memory(deploy: &Deploy, node: &NodeName) -> Option<u64> {
-    let text = &deploy.snapshot.facts(node)?.hardware.as_ref().ok()?.memory;
-    let (number, unit) = text.split_once(' ')?;
-    let number: u64 = number.parse().ok()?;
-    match unit {
-        "GB" => Some(number << 30),
-        "TB" => Some(number << 40),
-        _ => None,
-    }
 }
