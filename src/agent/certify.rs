@@ -43,10 +43,18 @@ pub fn rank_name(rank: u32) -> String {
 /// # Errors
 /// In words; there is no reason to expect one.
 pub fn issue(ranks: u32, now: Timestamp) -> Result<(Vec<Identity>, Timestamp), String> {
+    let issued = vec![now; usize::try_from(ranks).map_err(|e| e.to_string())?];
+    Ok((issue_at(now, &issued)?, now + VALID))
+}
+
+/// Identities for the ranks from 0 on, each issued at its moment by one authority, itself issued at `authority`.
+///
+/// # Errors
+/// As [`issue`].
+pub fn issue_at(authority: Timestamp, moments: &[Timestamp]) -> Result<Vec<Identity>, String> {
     let trouble = |e: rcgen::Error| format!("cannot make certificates: {e}");
-    let until = now + VALID;
     let moment = |t: Timestamp| OffsetDateTime::from_unix_timestamp(t.as_second()).map_err(|e| e.to_string());
-    let (from, to) = (moment(now - BACKDATED)?, moment(until)?);
+    let span = |issued: Timestamp| Ok::<_, String>((moment(issued - BACKDATED)?, moment(issued + VALID)?));
     let named = |name: &str| {
         let mut subject = DistinguishedName::new();
         subject.push(DnType::CommonName, name);
@@ -56,19 +64,19 @@ pub fn issue(ranks: u32, now: Timestamp) -> Result<(Vec<Identity>, Timestamp), S
     params.distinguished_name = named("macluster");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    (params.not_before, params.not_after) = (from, to);
+    (params.not_before, params.not_after) = span(authority)?;
     let key = KeyPair::generate().map_err(trouble)?;
     let authority = params.self_signed(&key).map_err(trouble)?.pem();
     let issuer = Issuer::new(params, key);
-    let one = |rank: u32| {
+    let one = |(rank, issued): (u32, &Timestamp)| {
         let mut params = CertificateParams::new(vec![rank_name(rank)]).map_err(trouble)?;
         params.distinguished_name = named("macluster agent");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        (params.not_before, params.not_after) = (from, to);
+        (params.not_before, params.not_after) = span(*issued)?;
         let key = KeyPair::generate().map_err(trouble)?;
         let certificate = params.signed_by(&key, &issuer).map_err(trouble)?.pem();
         Ok(Identity { authority: authority.clone(), certificate, key: key.serialize_pem() })
     };
-    Ok(((0..ranks).map(one).collect::<Result<_, String>>()?, until))
+    (0..).zip(moments).map(one).collect()
 }

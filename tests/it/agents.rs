@@ -306,13 +306,22 @@ fn a_stranger_gets_nothing_from_the_agents_port() {
     let mixed = Identity { authority: group.identities[1].authority.clone(), ..others[1].clone() };
     let said = knock(group.leader, &mixed, 1);
     assert!(said.as_ref().map_or(true, String::is_empty), "{said:?}");
-    // One that has expired. It is of the same shape, only old.
-    let long_ago = Timestamp::now() - certify::VALID - SignedDuration::from_hours(1);
-    let (old, until) = certify::issue(3, long_ago).expect("certificates");
-    assert!(until < Timestamp::now());
-    let expired = Group::with_leader_of(&old);
-    let said = knock(expired.leader, &old[1], 1);
-    assert!(said.as_ref().map_or(true, String::is_empty), "{said:?}");
+    // Of the leader's own authority, one that has expired, and one that does not hold yet. Clocks may differ by a day.
+    let (now, hours) = (Timestamp::now(), SignedDuration::from_hours);
+    let ages = [now, now - certify::VALID - hours(1), now + certify::BACKDATED + hours(1)];
+    let outside = certify::issue_at(now, &ages).expect("certificates");
+    let ages = [now, now - certify::VALID + hours(1), now + certify::BACKDATED - hours(1)];
+    let inside = certify::issue_at(now, &ages).expect("certificates");
+    for (identities, good) in [(&outside, false), (&inside, true)] {
+        let group = Group::with_leader_of(identities);
+        for (rank, identity) in (1..).zip(&identities[1..]) {
+            let said = knock(group.leader, identity, rank).unwrap_or_default();
+            assert_eq!(said.starts_with(r#"{"epoch":"#), good, "{said}");
+        }
+        if !good {
+            group.until("a refusal in the log", 15, |_| group.log(0).matches("refused a connection").count() >= 2);
+        }
+    }
     // The certificate of one rank in the name of another.
     let said = knock(group.leader, &group.identities[2], 1);
     assert!(said.as_ref().map_or(true, String::is_empty), "{said:?}");
