@@ -99,6 +99,7 @@ def test_a_group_times_every_size(tmp_path: Path, size: int) -> None:
     assert [r["rank"] for r in results] == list(range(size))
     for result in results:
         assert result["ok"]
+        assert not result["killed"]
         assert result["size"] == size
         assert [s["bytes"] for s in result["sums"]] == [4096, 1 << 20]
         for figures in [result["latency"], *result["sums"]]:
@@ -113,6 +114,7 @@ def test_a_rank_that_waits_in_vain_ends_at_its_limit(tmp_path: Path) -> None:
         result = answer(alone)
     assert result["kind"] == "timeout"
     assert "not done within 2 s" in result["message"]
+    assert result["killed"]
 
 
 @pytest.mark.parametrize("how", ["stdin", "term"])

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from macluster_inference.errors import RequestError
 from macluster_inference.generate import Sampling
-from macluster_inference.protocol import Request, RequestError, parse
+from macluster_inference.protocol import Request, parse
 
 USER = [{"role": "user", "content": "hi"}]
 

@@ -6,12 +6,13 @@ import json
 import os
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from api import Stream, complete
+from api import Stream, call, complete
 from engines import alive, cluster, free_ports, wait_until
 
 
@@ -91,6 +92,7 @@ def test_a_rank_that_never_joins_is_waited_for_only_so_long(tiny: Path, tmp_path
         error = rack[0].all("error")[0]
     assert (error["kind"], error["fatal"]) == ("timeout", True)
     assert "still waiting for all 2 ranks to join" in error["message"]
+    assert [e["how"] for e in rack[0].all("unclean")] == ["it was killed"]
     assert rack[0].events[-1]["event"] == "stopped"
 
 
@@ -127,6 +129,7 @@ def test_a_lost_rank_ends_the_others_with_an_error(tiny: Path, tmp_path: Path) -
         rack[1].kill_all()
         assert rack[0].wait() == 1
         error = rack[0].all("error")[0]
+        assert rack[0].all("unclean") == [], "it left by its own door"
     assert error["kind"] == "peer-lost"
     assert "lost contact with another rank" in error["message"]
 
@@ -137,8 +140,10 @@ def test_a_worker_that_dies_is_reported_with_its_signal(tiny: Path, tmp_path: Pa
         rack[0].kill_worker(signal.SIGSEGV)
         assert rack[0].wait() == 1
         error = rack[0].all("error")[0]
+        unclean = rack[0].all("unclean")
     assert error["kind"] == "internal"
     assert "the worker died of SIGSEGV (serving)" in error["message"]
+    assert [e["how"] for e in unclean] == ["it died of SIGSEGV"]
 
 
 def test_a_worker_does_not_outlive_its_engine(tiny: Path, tmp_path: Path) -> None:
@@ -184,6 +189,7 @@ def test_a_backend_this_mlx_does_not_have(tiny: Path, tmp_path: Path) -> None:
         error = rack[0].all("error")[0]
     assert error["kind"] == "join-failed"
     assert "jaccl" in error["message"]
+    assert [e["how"] for e in rack[0].all("unclean")] == ["it could not join"]
 
 
 def test_idle_ranks_beat_and_use_little_of_the_processor(tiny: Path, tmp_path: Path) -> None:
@@ -200,3 +206,30 @@ def test_idle_ranks_beat_and_use_little_of_the_processor(tiny: Path, tmp_path: P
     assert min(gaps) > 1.9
     # A rank that waited inside the collective would have used all of these seconds.
     assert used < sum(gaps) / 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_clients_are_told_although_the_worker_that_has_them_is_gone(
+    tiny: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """One gets an answer as it comes, one waits in the queue, one connects to a worker that stands still."""
+    body = {"prompt": "talk", "max_tokens": 4000}
+    with cluster(tmp_path, tiny) as rack:
+        rack.go()
+        stream = Stream(rack.port, "/v1/completions", body)
+        next(stream.events())
+        with ThreadPoolExecutor() as pool:
+            queued = pool.submit(complete, rack.port, "wait", max_tokens=4000)
+            wait_until(lambda: call(rack.port, "GET", "/health").json["queued"] == 1, "queued")
+            rack[0].kill_worker(number)
+            waiting = [queued]
+            if number == signal.SIGSTOP:
+                with socket.create_connection(("127.0.0.1", rack.port)) as idle:
+                    waiting.append(pool.submit(complete, rack.port, "late", max_tokens=4))
+                    rack[0].signal(signal.SIGTERM)
+                    assert idle.recv(20).startswith(b"HTTP/1.1 503 ")
+            replies = [reply.result() for reply in waiting]
+        *_, last = stream.events()
+        assert json.loads(last)["error"]["code"] == "stopping"
+        assert [(reply.status, reply.json["error"]["code"]) for reply in replies] == [(503, "stopping")] * len(replies)
+        assert rack[0].wait() == (70 if number == signal.SIGSTOP else 1)

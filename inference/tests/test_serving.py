@@ -73,6 +73,7 @@ def test_health_tells_of_the_last_token(rack: Cluster) -> None:
 def test_a_prompt_in_chunks_gives_what_it_gives_at_once(rack: Cluster) -> None:
     prompt = [65 + i % 26 for i in range(1200)]
     first = complete(rack.port, prompt, max_tokens=20)
+    rack[-1].wait_for("generated", lambda e: e["request"] == first.json["id"])
     prefill = {e["step"] for e in rack[-1].all("beat") if e["phase"] == "prefill"}
     assert len([step for step in prefill if step > 0]) > 1, "it went in chunks"
     assert complete(rack.port, prompt, max_tokens=20).text == first.text
@@ -110,11 +111,13 @@ def test_a_client_that_leaves_a_stream_ends_its_generation(rack: Cluster) -> Non
 
 
 def test_a_client_that_leaves_while_it_waits_ends_its_generation(rack: Cluster) -> None:
-    seen = len(rack[0].all("generated"))
-    body = json.dumps({"prompt": "talk", "max_tokens": LONG}).encode()
+    prompt = [65 + i % 26 for i in range(37)]  # a length no other test asks with
+    body = json.dumps({"prompt": prompt, "max_tokens": LONG}).encode()
     head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", rack.port)) as client:
         client.sendall(head + body)
         wait_until(lambda: call(rack.port, "GET", "/health").json["phase"] == "decode", "decoding")
-    wait_until(lambda: len(rack[0].all("generated")) > seen, "an end")
-    assert rack[0].all("generated")[-1]["finish_reason"] == "cancelled"
+    for engine in rack.engines:
+        event = engine.wait_for("generated", lambda e: e["prompt_tokens"] == len(prompt))
+        assert event["finish_reason"] == "cancelled"
+        assert event["tokens"] < LONG

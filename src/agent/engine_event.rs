@@ -62,6 +62,12 @@ pub enum EngineEvent {
         #[serde(default)]
         fatal: bool,
     },
+    /// Its worker has not given back what it had of RDMA.
+    Unclean {
+        /// In words.
+        #[serde(default)]
+        how: String,
+    },
     /// It is about to end.
     Stopped {
         /// Why.
@@ -119,7 +125,7 @@ impl EngineEvent {
             EngineEvent::Error { kind, message, fatal: true } if status.error.is_none() => {
                 status.error = Some(EngineError { kind: printable(kind), message: printable(message) });
             }
-            EngineEvent::Error { .. } => {}
+            EngineEvent::Error { .. } | EngineEvent::Unclean { .. } => {}
             EngineEvent::Stopped { reason } => status.reason = Some(printable(reason)),
         }
     }

@@ -20,6 +20,10 @@ pub const DEBITS: u32 = 3;
 /// A start whose service held so long was no failure: the count begins anew. Short, because what follows each other on
 /// a bad day need not have one cause; what RDMA loses is counted apart and is not forgiven before the next boot.
 pub const PROVEN: Duration = Duration::from_secs(5);
+/// Epochs that may fail within an hour, whatever held in between: a service that falls again and again is no service, and
+/// somebody must look.
+pub const CROWD: usize = 20;
+const HOUR: Duration = Duration::from_secs(3600);
 /// The pause before the second start; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -69,6 +73,8 @@ pub struct Lead {
     attempts: u32,
     why: Option<String>,
     restarts: VecDeque<Restart>,
+    /// When epochs failed, in the last hour.
+    failures: VecDeque<Instant>,
     /// What ended the epoch that is being stopped: rank, cause.
     causes: Vec<(usize, EngineError)>,
     reboot: Vec<Reboot>,
@@ -95,6 +101,7 @@ impl Lead {
             attempts,
             why: None,
             restarts: VecDeque::new(),
+            failures: VecDeque::new(),
             causes: Vec::new(),
             reboot: Vec::new(),
         }
@@ -263,6 +270,8 @@ impl Lead {
         }
         self.restarts.push_back(Restart { at: wall, epoch: self.epoch, node, kind: error.kind, why: error.message });
         self.attempts = self.attempts.saturating_add(1);
+        self.failures.retain(|at| now.saturating_duration_since(*at) < HOUR);
+        self.failures.push_back(now);
         if self.spent() {
             self.degrade(now, wall);
             return;
@@ -277,12 +286,16 @@ impl Lead {
     }
 
     fn spent(&self) -> bool {
-        self.attempts >= BUDGET || self.in_debt().next().is_some()
+        self.attempts >= BUDGET || self.failures.len() >= CROWD || self.in_debt().next().is_some()
     }
 
     /// Nothing starts by itself any more, and it is said what helps.
     fn degrade(&mut self, now: Instant, wall: Timestamp) {
         self.enter(Phase::Degraded, now, wall);
+        if self.failures.len() >= CROWD {
+            let last = self.why.take().unwrap_or_default();
+            self.why = Some(format!("it has fallen {CROWD} times within an hour, at last: {last}"));
+        }
         // Rank 0 last: until then its agent tells how far it is.
         let debts = |p: &&Peer| self.rdma && p.report.as_ref().is_some_and(|r| r.debits > 0);
         let last_first = self.peers.iter().filter(debts).rev();

@@ -156,6 +156,39 @@ fn the_budget_ends_the_loop_and_pauses_grow() {
 }
 
 #[test]
+fn a_service_that_holds_for_a_while_and_falls_again_and_again_is_given_up() {
+    // Falls so long after it served: every time longer than what proves a start.
+    for (holds, ends) in [(10, true), (600, false)] {
+        let mut stage = Stage::new(false);
+        let mut served = 0;
+        for _ in 0..8 * 3600 {
+            let order = stage.second(&mut |rank, order, report| {
+                served = if order.group.phase == GroupPhase::Serving { served + 1 } else { 0 };
+                // Two calls a second, one for each rank.
+                let dies = rank == 1 && served > 2 * holds && report.runs;
+                if dies {
+                    report.runs = false;
+                    report.state = State::Failed;
+                    report.failure = Some(EngineError { kind: "internal".into(), message: "poisoned".into() });
+                }
+                dies
+            });
+            if order.group.phase == GroupPhase::Degraded {
+                break;
+            }
+        }
+        let group = stage.lead.order(stage.now).group;
+        assert_eq!(group.phase == GroupPhase::Degraded, ends, "after {holds} s: {group:?}");
+        if ends {
+            let why = "it has fallen 20 times within an hour, at last: n2: poisoned";
+            assert_eq!((group.why.as_deref(), group.attempts), (Some(why), 1));
+        } else {
+            assert!(stage.lead.order(stage.now).epoch > 20, "it fell often enough");
+        }
+    }
+}
+
+#[test]
 fn engines_that_had_to_be_killed_count_where_there_is_rdma_and_name_who_is_to_be_restarted() {
     for rdma in [true, false] {
         let mut stage = Stage::new(rdma);

@@ -55,6 +55,8 @@ pub struct Local<'a> {
     forced: bool,
     /// It was let go: from then on its end can cost RDMA resources.
     gone_in: bool,
+    /// It said itself that its end costs RDMA resources.
+    unclean: bool,
     /// The agent itself ends.
     ends: bool,
     failure: Option<EngineError>,
@@ -88,6 +90,7 @@ impl<'a> Local<'a> {
             asked: false,
             forced: false,
             gone_in: false,
+            unclean: false,
             ends: false,
             failure: None,
         }
@@ -112,7 +115,7 @@ impl<'a> Local<'a> {
     /// Starts the engine for this epoch; trouble becomes a failure of it.
     pub fn start(&mut self, rank: &RankFile, agent: &AgentFile, epoch: u64) {
         let now = Timestamp::now();
-        (self.asked, self.forced, self.gone_in) = (false, false, false);
+        (self.asked, self.forced, self.gone_in, self.unclean) = (false, false, false, false);
         (self.failure, self.kill_at, self.beats) = (None, None, None);
         self.status.epoch = epoch;
         let limit = Duration::try_from_secs_f64(rank.start_timeout_s)
@@ -157,6 +160,7 @@ impl<'a> Local<'a> {
                     self.log.line(now, "event", &text);
                 }
                 event.apply(&mut self.status, now);
+                self.unclean |= matches!(event, EngineEvent::Unclean { .. });
                 if matches!(event, EngineEvent::Armed | EngineEvent::Ready { .. }) {
                     self.deadline = None;
                 }
@@ -185,10 +189,9 @@ impl<'a> Local<'a> {
             self.note("ended what the engine had left behind");
         }
         self.note(&format!("the engine has ended: {how}"));
-        // It did not leave by its own door: RDMA resources may be gone with it.
-        if self.gone_in && (how.starts_with("signal") || how == EXIT_STOP_IGNORED) {
-            self.ledger.debit();
-            self.status.debits = self.ledger.debits();
+        // It, or its worker, did not leave by its own door: RDMA resources may be gone with it.
+        if self.gone_in && (self.unclean || how.starts_with("signal") || how == EXIT_STOP_IGNORED) {
+            self.debit();
         }
         (self.deadline, self.kill_at, self.beats) = (None, None, None);
         self.status.engine_pid = None;
@@ -209,6 +212,12 @@ impl<'a> Local<'a> {
             }
             None => self.fail("internal", &format!("the engine ended with {how}{last}")),
         }
+    }
+
+    /// One more end that can have cost RDMA resources.
+    pub fn debit(&mut self) {
+        self.ledger.debit();
+        self.status.debits = self.ledger.debits();
     }
 
     /// Deadlines, hangs, and the sign of life in the status file.

@@ -23,6 +23,7 @@ pub mod model;
 pub mod peers;
 pub mod probe;
 pub mod process;
+mod proof;
 pub mod python;
 pub mod releases;
 pub mod report;

@@ -11,15 +11,13 @@ use super::layout::Layout;
 use super::lead::Lead;
 use super::ledger::Ledger;
 use super::peers::{self, Heard, Told};
-use super::probe;
+use super::proof::Proof;
 use super::status::{State, Status};
 use super::tls;
 use super::wire::{Hello, LOST, Order, PROTOCOL, Report};
 
 /// Lines between two looks.
 const ROOM: usize = 256;
-/// Completions that fail one after the other, with signs of life all the while, before the engines are started again.
-const PROOFS: u32 = 2;
 /// The same trouble is told again after so long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
@@ -51,14 +49,6 @@ struct Follower {
     order: Option<(Order, Instant)>,
 }
 
-/// The idle completion.
-struct Proof {
-    api: Option<SocketAddr>,
-    running: Option<tokio::task::JoinHandle<Result<(), String>>>,
-    last: Instant,
-    failed: u32,
-}
-
 impl Role {
     /// Begins to listen or to connect.
     ///
@@ -88,7 +78,7 @@ impl Role {
                 connections: vec![0; ranks],
                 release: rank.release.clone(),
                 launch: agent.launch.clone(),
-                proof: Proof { api, running: None, last: Instant::now(), failed: 0 },
+                proof: Proof::new(api, Instant::now()),
             }))
         } else {
             let connector = tls::connector(&tls::read(layout)?)?;
@@ -216,38 +206,5 @@ impl Follower {
             new
         });
         notes
-    }
-}
-
-impl Proof {
-    fn step(&mut self, serving: bool, last_token: Option<Timestamp>, now: Instant) -> Option<String> {
-        if !serving {
-            if let Some(running) = self.running.take() {
-                running.abort();
-            }
-            (self.last, self.failed) = (now, 0);
-            return None;
-        }
-        if let Some(running) = self.running.take_if(|r| r.is_finished()) {
-            self.last = now;
-            // Finished, so this does not wait.
-            match futures::FutureExt::now_or_never(running) {
-                Some(Ok(Ok(()))) => self.failed = 0,
-                Some(Ok(Err(why))) => {
-                    self.failed += 1;
-                    if self.failed >= PROOFS {
-                        self.failed = 0;
-                        return Some(format!("the engines show signs of life, but a test of one token failed: {why}"));
-                    }
-                }
-                _ => {}
-            }
-        }
-        let api = self.api?;
-        let fresh = last_token.is_some_and(|at| Timestamp::now().duration_since(at).unsigned_abs() < probe::IDLE);
-        if self.running.is_none() && !fresh && now.saturating_duration_since(self.last) >= probe::IDLE {
-            self.running = Some(tokio::spawn(probe::one_token(api)));
-        }
-        None
     }
 }

@@ -33,6 +33,7 @@ pub async fn run(layout: &Layout) -> Result<(), String> {
     let mut local = Local::new(layout);
     if let Some(note) = lock::clear_orphan(layout, ORPHAN_LIMIT).await? {
         local.note(&note);
+        local.debit();
     }
     let mut agent = Agent::new(layout, local);
     agent

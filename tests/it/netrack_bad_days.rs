@@ -29,32 +29,38 @@ struct Row {
     what: String,
 }
 
+/// At once.
+const CLIENTS: usize = 3;
+
 /// When a request was made, when it ended, and how.
 type Asked = (Instant, Instant, Result<(), String>);
 
-/// A client that asks all the time, one request after the other.
-struct Client {
+/// Clients that ask all the time, each one request after the other: one is served, the others wait for their turn.
+struct Clients {
     stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Vec<Asked>>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
 }
 
-impl Client {
-    fn start(rack: &NetRack, number: usize) -> Client {
-        let asker = serve::Asker::new(rack, number);
+impl Clients {
+    fn start(rack: &NetRack, number: usize) -> Clients {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (ends, list) = (Arc::clone(&stop), Arc::clone(&seen));
-        let thread = std::thread::spawn(move || {
-            while !ends.load(Ordering::SeqCst) {
-                let begin = Instant::now();
-                let result = asker.ask().map(drop);
-                let refused = result.is_err();
-                list.lock().expect("no panic").push((begin, Instant::now(), result));
-                // An endpoint that refuses at once is not asked a thousand times a second.
-                std::thread::sleep(Duration::from_millis(if refused { 200 } else { 20 }));
-            }
-        });
-        Client { stop, seen, thread: Some(thread) }
+        let client = |_| {
+            let asker = serve::Asker::new(rack, number);
+            let (ends, list) = (Arc::clone(&stop), Arc::clone(&seen));
+            std::thread::spawn(move || {
+                while !ends.load(Ordering::SeqCst) {
+                    let begin = Instant::now();
+                    let result = asker.ask().map(drop);
+                    let refused = result.is_err();
+                    list.lock().expect("no panic").push((begin, Instant::now(), result));
+                    // An endpoint that refuses at once is not asked a thousand times a second.
+                    std::thread::sleep(Duration::from_millis(if refused { 200 } else { 20 }));
+                }
+            })
+        };
+        let threads = (0..CLIENTS).map(client).collect();
+        Clients { stop, seen, threads }
     }
 
     /// When the service was last missed after this moment.
@@ -79,16 +85,24 @@ impl Client {
         }
     }
 
-    /// Ends it; gives what became of requests that were under way when the service went: told, broken.
-    fn lost(mut self) -> (usize, usize) {
+    /// Ends them; gives what became of requests that were under way when the service went: told, broken.
+    fn lost(self) -> (usize, usize) {
         self.stop.store(true, Ordering::SeqCst);
-        self.thread.take().expect("running").join().expect("no panic");
+        for thread in self.threads {
+            thread.join().expect("no panic");
+        }
         let seen = self.seen.lock().expect("no panic");
-        let bad = seen.iter().filter_map(|(_, _, r)| r.as_ref().err());
+        let bad = seen.iter().filter_map(|(begin, end, r)| Some((begin, end, r.as_ref().err()?)));
         // Refused: nobody took the request, so nobody lost it.
-        let taken: Vec<&String> = bad.filter(|why| !why.contains("curl: (7)")).collect();
-        let told = taken.iter().filter(|why| why.contains("\"error\"")).count();
-        (told, taken.len() - told)
+        let taken: Vec<_> = bad.filter(|(.., why)| !why.contains("curl: (7)")).collect();
+        let gone = taken.iter().map(|(_, end, _)| **end).min();
+        let (told, broken): (Vec<_>, Vec<_>) = taken.into_iter().partition(|(.., why)| why.contains("\"error\""));
+        if !broken.is_empty() {
+            eprintln!("broken connections: {broken:#?}");
+        }
+        // Who asks a service that is about to stop is told to come again: nothing of it was under way.
+        let told: Vec<_> = told.iter().filter(|(begin, ..)| gone.is_some_and(|gone| **begin < gone)).collect();
+        (told.len(), broken.len())
     }
 }
 
@@ -121,10 +135,16 @@ impl Day {
         self.rack.inside(number, &format!("kill -{signal} {pid}"));
     }
 
-    /// A fault that the agents mend by themselves.
+    /// A fault that the agents mend by themselves. Whoever asked gets an error of the API.
     fn heals(&mut self, fault: &'static str, what: &str, hurt: impl FnOnce(&mut Day)) {
+        let (told, broken) = self.heals_after(fault, what, hurt);
+        assert!(told <= CLIENTS && broken == 0, "{fault}: {told} told, {broken} broken");
+    }
+
+    /// The same; gives what became of requests. More than those under way are never lost.
+    fn heals_after(&mut self, fault: &'static str, what: &str, hurt: impl FnOnce(&mut Day)) -> (usize, usize) {
         let epoch = self.epoch();
-        let client = Client::start(&self.rack, self.rank0);
+        let client = Clients::start(&self.rack, self.rank0);
         client.answered_after(Instant::now());
         let from = Instant::now();
         hurt(self);
@@ -134,12 +154,13 @@ impl Day {
         let (told, broken) = client.lost();
         self.nothing_left_over(fault);
         self.row(Row { fault, again: Some(end - from), told, broken, what: what.to_owned() });
+        (told, broken)
     }
 
     /// A fault that the service does not notice.
     fn goes_on(&mut self, fault: &'static str, what: &str, hurt: impl FnOnce(&mut Day)) {
         let epoch = self.epoch();
-        let client = Client::start(&self.rack, self.rank0);
+        let client = Clients::start(&self.rack, self.rank0);
         client.answered_after(Instant::now());
         hurt(self);
         client.answered_after(Instant::now());
@@ -216,6 +237,12 @@ fn every_fault_is_survived() {
         let pid = d.worker(d.victim);
         d.kill(d.victim, "STOP", pid);
     });
+    // The engine that was killed first, and the worker.
+    assert_eq!(day.node(victim)["killed_engines_since_boot"], 2, "an end that can cost RDMA resources is counted");
+    day.heals("SIGSTOP of rank 0's worker", "the same; its engine process answers its clients", |d| {
+        let pid = d.worker(d.rank0);
+        d.kill(d.rank0, "STOP", pid);
+    });
     day.heals("management network of one node cut for 20 s", "all stop; when it is back, all start", |d| {
         d.rack.management(d.victim, false);
         std::thread::sleep(Duration::from_secs(20));
@@ -225,11 +252,13 @@ fn every_fault_is_survived() {
         let victim = d.victim;
         d.rack.reboot(victim);
     });
-    day.heals("restart of all nodes", "without anybody's help", |d| {
+    // The machine that would say it is gone.
+    let (told, broken) = day.heals_after("restart of all nodes", "without anybody's help", |d| {
         for number in d.rack.numbers() {
             d.rack.reboot(number);
         }
     });
+    assert!(told + broken <= CLIENTS, "{told} told, {broken} broken");
     day.goes_on("clock of one node an hour ahead", "nothing is measured by the clock on the wall", |d| {
         clock::jump(&d.rack, d.victim, 3600);
         std::thread::sleep(Duration::from_secs(8));
@@ -251,6 +280,8 @@ fn dies_every_time(day: &mut Day) {
     let config = model.join("config.json");
     let kept = std::fs::read(&config).expect("readable");
     std::fs::write(&config, "{").expect("written");
+    let clients = Clients::start(&day.rack, day.rank0);
+    clients.answered_after(Instant::now());
     let from = Instant::now();
     let pid = day.node(day.victim)["engine_pid"].as_u64().expect("a pid");
     day.kill(day.victim, "KILL", pid);
@@ -273,8 +304,11 @@ fn dies_every_time(day: &mut Day) {
     let from = Instant::now();
     day.rack.macluster(&["restart"]).expect(0);
     let what = format!("degraded after 5 starts, {} s; then mended, and `macluster restart`", degraded.as_secs());
+    let again = Some(clients.answered_after(from) - from);
+    let (told, broken) = clients.lost();
+    assert!(told <= CLIENTS && broken == 0, "{told} told, {broken} broken");
     day.nothing_left_over(fault);
-    day.row(Row { fault, again: Some(from.elapsed()), told: 0, broken: 0, what });
+    day.row(Row { fault, again, told, broken, what });
 }
 
 fn deploys_that_fail(day: &mut Day) {
@@ -305,13 +339,17 @@ fn deploys_that_fail(day: &mut Day) {
     });
     // Both begin at the same moment; one deploys, the other waits for its turn, or is told who does.
     let fault = "two operators deploy at once";
+    let clients = Clients::start(&day.rack, day.rank0);
+    clients.answered_after(Instant::now());
     let from = Instant::now();
     let two = std::thread::scope(|scope| {
         let one = scope.spawn(|| deploy(&day.rack));
         let other = scope.spawn(|| deploy(&day.rack));
         [one.join().expect("no panic"), other.join().expect("no panic")]
     });
-    let took = from.elapsed();
+    let again = clients.answered_after(from.max(clients.missed_after(from))) - from;
+    let (told, broken) = clients.lost();
+    assert!(told <= CLIENTS && broken == 0, "{told} told, {broken} broken");
     assert!(two.iter().any(|r| r.status == 0), "{}\n{}", two[0].stderr, two[1].stderr);
     for refused in two.iter().filter(|r| r.status != 0) {
         let told = refused.stderr.contains("another operation on the runtime is under way");
@@ -319,7 +357,7 @@ fn deploys_that_fail(day: &mut Day) {
     }
     day.nothing_left_over(fault);
     let what = "one deploys, the other waits a moment for its turn, or is refused and told who does".to_owned();
-    day.row(Row { fault, again: Some(took), told: 0, broken: 0, what });
+    day.row(Row { fault, again: Some(again), told, broken, what });
 
     // A wheel that has rotted on a node is sent again, and nothing else.
     let fault = "corrupted wheel on one node";
@@ -330,12 +368,17 @@ fn deploys_that_fail(day: &mut Day) {
     let whole = bytes.clone();
     bytes[100] ^= 0xff;
     std::fs::write(&wheel, bytes).expect("written");
+    let clients = Clients::start(&day.rack, day.rank0);
+    clients.answered_after(Instant::now());
     let from = Instant::now();
     deploy(&day.rack).expect(0);
+    let again = clients.answered_after(from.max(clients.missed_after(from))) - from;
+    let (told, broken) = clients.lost();
+    assert!(told <= CLIENTS && broken == 0, "{told} told, {broken} broken");
     assert_eq!(std::fs::read(&wheel).expect("readable"), whole);
     day.nothing_left_over(fault);
     let what = "found by its hash, sent again".to_owned();
-    day.row(Row { fault, again: Some(from.elapsed()), told: 0, broken: 0, what });
+    day.row(Row { fault, again: Some(again), told, broken, what });
 }
 
 /// The table, where `tests/reliability` asks for it.

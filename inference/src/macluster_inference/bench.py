@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from .config import fields
+from .control import STOP_LIMIT_S
 from .errors import EXIT_STOPPED, EngineError, Kind, StopRequestedError
 from .events import take_stdout
 
@@ -35,8 +36,9 @@ SCHEMA_VERSION = 1
 WARM_UP = 2
 """Sums of each size that are not counted: buffers are allocated and windows opened by the first ones."""
 LATENCY_BYTES = 4
-END_LIMIT_S = 3.0
-"""For a rank that was told to stop: it looks between two sums."""
+END_LIMIT_S = {"ring": 3.0, "jaccl": STOP_LIMIT_S}
+"""For a rank that was told to stop, by backend: it looks between two sums. With RDMA as long as an engine has, because
+killing it costs the same: resources that only a restart of the node brings back."""
 ORPHAN_LIMIT_S = 15.0
 """Beyond the time limit: then the process that should have ended this one is gone."""
 NOBODY_WAITS = "stopped: nobody waits for the result any more"
@@ -203,18 +205,22 @@ def _watch(bench: Bench, line: bytes, env: dict[str, str]) -> dict[str, Any]:
     # The end of its input tells the rank to stop, so that it can give back its RDMA resources.
     with suppress(BrokenPipeError):
         rank.stdin.close()
+    killed = False
     try:
-        code = rank.wait(END_LIMIT_S)
+        code = rank.wait(END_LIMIT_S[bench.backend])
     except subprocess.TimeoutExpired:
+        killed = True
         rank.kill()
         code = rank.wait()
+    # Whoever else has ended it so: what it had of RDMA is lost all the same.
+    killed = killed or code < 0
     if isinstance(message, EngineError):
-        return failure(message)
+        return {**failure(message), "killed": killed}
     with suppress(ValueError):
-        result: dict[str, Any] = json.loads(message)
-        return result
+        return {**json.loads(message), "killed": killed}
     how = signal.Signals(-code).name if code < 0 else f"status {code}"
-    return failure(EngineError(Kind.INTERNAL, f"the measuring process ended with {how} and without a result"))
+    error = EngineError(Kind.INTERNAL, f"the measuring process ended with {how} and without a result")
+    return {**failure(error), "killed": killed}
 
 
 def run_rank() -> int:

@@ -14,12 +14,14 @@ import json
 import os
 import platform
 import queue
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +33,10 @@ from .config import RankConfig
 from .control import STOP_LIMIT_S
 from .errors import EXIT_STOP_IGNORED, EXIT_UNEXPECTED, EngineError, Kind
 from .events import Events, take_stdout
+from .witness import Witness
+
+FILES = 4096
+"""Open files: mlx-lm allows the worker 2048."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,20 @@ class Supervisor:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._phase = "starting"
         self._said_stopped = False
-        self._failure: EngineError | None = None
+        self._let_go = False
+        self._join_failed = False
         self._start_deadline: float | None = None
         self._stop_deadline: float | None = None
-        self._worker = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.worker", "--config", str(config_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        arguments = [sys.executable, "-P", "-m", f"{__package__}.worker", "--config", str(config_path)]
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._worker = subprocess.Popen(
+                [*arguments, "--clients", str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+            )
+        self._witness = Witness(ours)
 
     def run(self) -> int:
         """Relay until the worker has ended; returns the exit code."""
@@ -92,6 +104,7 @@ class Supervisor:
                 return self._kill()
             match message:
                 case Go():
+                    self._let_go = True
                     self._start_deadline = time.monotonic() + self._config.start_timeout_s
                     self._tell("go")
                 case Stop(reason):
@@ -99,7 +112,9 @@ class Supervisor:
                 case Line(data):
                     self._relay(data)
                 case Ended():
-                    return self._after(self._worker.wait())
+                    code = self._worker.wait()
+                    self._tell_clients()
+                    return self._after(code)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._messages.put(Stop(signal.Signals(number).name))
@@ -138,12 +153,15 @@ class Supervisor:
 
     def _relay(self, data: bytes) -> None:
         try:
-            event = json.loads(data)["event"]
+            line = json.loads(data)
+            event = line["event"]
         except (ValueError, KeyError, TypeError):
             print(f"not an event of the worker: {data[:200]!r}", file=sys.stderr)
             return
         if event == "ready":
             self._start_deadline = None
+        if event == "error" and line.get("kind") == Kind.JOIN_FAILED:
+            self._join_failed = True
         if event == "stopped":
             self._said_stopped = True
         elif event not in ("beat", "error"):
@@ -159,6 +177,8 @@ class Supervisor:
         stopping = self._stop_deadline is not None
         self._worker.kill()
         self._worker.wait()
+        self._unclean("it was killed")
+        self._tell_clients()
         if stopping:
             reason = f"the worker ({self._phase}) did not stop within {STOP_LIMIT_S:g} s and was killed"
             self._events.emit("stopped", reason=reason)
@@ -168,6 +188,14 @@ class Supervisor:
         self._events.emit("stopped", reason=f"error: {error.kind}")
         return error.exit_code
 
+    def _tell_clients(self) -> None:
+        """Those that the worker has left without an answer. Whatever goes wrong here, the agent hears the end."""
+        try:
+            if told := self._witness.tell_all():
+                print(f"told {told} clients of the worker that the engine stops", file=sys.stderr)
+        except Exception:  # noqa: BLE001 - see above
+            traceback.print_exc()
+
     def _timeout_message(self) -> str:
         limit = f"not ready {self._config.start_timeout_s:g} s after go"
         if self._phase == "joining":
@@ -176,13 +204,24 @@ class Supervisor:
 
     def _after(self, code: int) -> int:
         """The exit code for a worker that ended by itself."""
+        if self._join_failed:
+            self._unclean("it could not join")
         if self._said_stopped and code >= 0:
+            if code == EXIT_STOP_IGNORED:
+                self._unclean("it ended in the middle of its work")
             return code
         if code < 0:
             with suppress(ValueError):
                 name = signal.Signals(-code).name
+                self._unclean(f"it died of {name}")
                 return self._lost(f"the worker died of {name} ({self._phase})")
+        self._unclean(f"it ended with code {code}")
         return self._lost(f"the worker ended with code {code} ({self._phase}); see its standard error")
+
+    def _unclean(self, how: str) -> None:
+        """Say that this end can have cost RDMA resources: only a restart of the node brings them back (FAILURES F1)."""
+        if self._let_go:
+            self._events.emit("unclean", how=how)
 
     def _lost(self, message: str) -> int:
         if self._stop_deadline is not None and self._said_stopped:
@@ -193,6 +232,16 @@ class Supervisor:
         if not self._said_stopped:
             self._events.emit("stopped", reason=f"error: {Kind.INTERNAL}")
         return EXIT_UNEXPECTED
+
+
+def _many_files() -> None:
+    """Allow this process as many open files as the worker, whose connections it holds too: launchd begins with few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # Without it, connections beyond the limit are not known here, and not told.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _lines(fd: int) -> Iterable[bytes]:
@@ -222,6 +271,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--config", type=Path, required=True, metavar="RANK_JSON")
     options = parser.parse_args(argv)
     fd = take_stdout()
+    _many_files()
     try:
         config = rank_config.load(options.config)
     except EngineError as error:

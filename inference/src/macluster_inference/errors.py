@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 EXIT_STOPPED = 0
 EXIT_UNEXPECTED = 1
@@ -65,3 +66,27 @@ class StopRequestedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+RETRY_AFTER_S = 5
+"""When a client that is refused for now may come again."""
+
+
+class RequestError(Exception):
+    """A request the engine refuses; becomes an OpenAI error object."""
+
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.param = param
+        self.code = code
+
+    def body(self) -> dict[str, Any]:
+        """The OpenAI error object."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+def stopping_error() -> RequestError:
+    """What a client hears whose request cannot be done any more."""
+    return RequestError(503, "the engine is stopping", code="stopping")

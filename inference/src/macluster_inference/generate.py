@@ -161,7 +161,8 @@ def run(work: Work, model: nn.Module, group: Group, listener: Listener, *, prove
         # The step in flight must be over before the ranks' next sum. If a peer is lost that is reported already.
         with contextlib.suppress(RuntimeError):
             mx.synchronize()
-        mx.clear_cache()
+        with contextlib.suppress(RuntimeError):
+            mx.clear_cache()
 
 
 def _run(work: Work, model: nn.Module, group: Group, listener: Listener, prove: bool) -> Outcome:

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import RequestError, stopping_error
 from .generate import End, Listener, Work
-from .protocol import RequestError
 from .text import TextStream
 
 QUEUE_LIMIT = 16
@@ -178,8 +178,3 @@ class Jobs:
             "queued": self._queue.qsize(),
             "served": self.served,
         }
-
-
-def stopping_error() -> RequestError:
-    """What a client hears whose request cannot be done any more."""
-    return RequestError(503, "the engine is stopping", code="stopping")

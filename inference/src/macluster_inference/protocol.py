@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import RequestError
 from .generate import Sampling
 
 MAX_STOPS = 16
@@ -34,21 +35,6 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _OWN_TEMPLATE_ARGUMENTS = ("tokenize", "add_generation_prompt", "return_dict", "tools", "chat_template")
-
-
-class RequestError(Exception):
-    """A request the engine refuses; becomes an OpenAI error object."""
-
-    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.param = param
-        self.code = code
-
-    def body(self) -> dict[str, Any]:
-        """The OpenAI error object."""
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
 @dataclass(frozen=True)

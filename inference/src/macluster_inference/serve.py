@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
 from . import model
 from .config import Parallel, RankConfig
 from .control import Control
-from .errors import EngineError, Kind, StopRequestedError
+from .errors import EngineError, Kind, StopRequestedError, stopping_error
 from .events import Events
 from .generate import Listener, Work, next_chunk, run, warm_up
 from .group import Group, checksum
-from .jobs import Job, Jobs, stopping_error
+from .jobs import Job, Jobs
 from .model import Checked, Loaded, Throttle
 from .server import Server
 from .service import Service
 from .text import Text, default_sampling
+from .witness import Register
 
 IDLE_BEAT_S = 2.0
 DECODE_BEAT_S = 0.5
@@ -33,9 +35,11 @@ class Front:
         self.text = text
         self.server = server
         self.jobs = jobs
+        self._closing = threading.Lock()
+        self._closed = False
 
     @classmethod
-    def prepare(cls, config: RankConfig, checked: Checked) -> Front:
+    def prepare(cls, config: RankConfig, checked: Checked, register: Register) -> Front:
         """Load the tokenizer and take the port.
 
         Raises:
@@ -43,7 +47,7 @@ class Front:
         """
         assert config.api is not None
         text = Text.load(checked.path, checked.config, checked.context, trust_remote_code=checked.trust_remote_code)
-        return cls(text, Server(config.api), Jobs())
+        return cls(text, Server(config.api, register), Jobs())
 
     def open(self, config: RankConfig, listener: Listener) -> None:
         """Begin to answer HTTP.
@@ -59,12 +63,22 @@ class Front:
             listener,
             config.world_size,
         )
-        self.server.activate(service)
+        with self._closing:
+            if not self._closed:
+                self.server.activate(service)
 
     def close(self) -> None:
-        """End all requests with an error, and the server."""
+        """End all requests with an error, and the server. Whoever comes second waits for the first."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self.jobs.close()
+                self.server.deactivate()
+
+    def close_aside(self) -> None:
+        """The same, in a thread of its own: the one that computes may hang, and be killed with its connections."""
         self.jobs.close()
-        self.server.deactivate()
+        threading.Thread(target=self.close, name="close", daemon=True).start()
 
 
 class Rank(Listener):
@@ -162,7 +176,7 @@ def serve(
         if front:
             rank.alive("idle", 0)
             # Ranks that hang never come back to say so; clients are told all the same.
-            control.at_stop(front.jobs.close)
+            control.at_stop(front.close_aside)
             front.open(config, rank)
         events.emit("ready", api=str(config.api) if config.api else None, model=config.model_id)
         _Loop(config, loaded, chunk, group, control, events, rank, jobs).run()

@@ -10,15 +10,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from .answer import Answer
 from .config import Api
-from .errors import EngineError, Kind
+from .errors import RETRY_AFTER_S, EngineError, Kind, RequestError
 from .jobs import Done, Job, Piece
-from .protocol import RequestError
 from .service import Service
+from .witness import BACKLOG, Register
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 IDLE_CONNECTION_S = 60.0
@@ -26,7 +27,6 @@ POLL_S = 0.2
 """How often a waiting request looks whether its client is still there."""
 
 KEEPALIVE_S = 5.0
-RETRY_AFTER_S = 5
 SHUTDOWN_POLL_S = 0.1
 LAST_WORDS_S = 2.0
 """How long requests may take to hear that the engine stops."""
@@ -39,12 +39,17 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 64
+    request_queue_size = BACKLOG
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, register: Register | None = None) -> None:
         self.address_family = socket.AF_INET6 if ":" in api.host else socket.AF_INET
         super().__init__((api.host, api.port), Handler, bind_and_activate=False)
         self.service: Service | None = None
+        self._register = register or Register()
+        self._numbers: dict[socket.socket, int] = {}
+        self._unheard: set[socket.socket] = set()
+        self._asking: set[socket.socket] = set()
+        self._changed = threading.Condition()
         try:
             self.server_bind()
         except OSError as error:
@@ -69,14 +74,76 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             raise EngineError(Kind.API_PORT, f"cannot listen: {error.strerror or error}") from error
         self.service = service
+        self._register.listening(self.socket)
         threading.Thread(target=self.serve_forever, args=(SHUTDOWN_POLL_S,), name="http", daemon=True).start()
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection that was accepted, in a thread of its own."""
+        with self._changed:
+            self._unheard.add(request)
+            self._numbers[request] = self._register.opened(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self.heard(request)
+        super().shutdown_request(request)
+        with self._changed:
+            number = self._numbers.pop(request, None)
+        if number is not None:
+            self._register.closed(number)
+
+    @contextmanager
+    def asking(self, request: Any) -> Iterator[None]:
+        """While the client of a connection waits for an answer."""
+        number = self._numbers[request]
+        with self._changed:
+            self._asking.add(request)
+        self._register.asked(number)
+        try:
+            yield
+        finally:
+            self._register.answered(number)
+            with self._changed:
+                self._asking.discard(request)
+                self._changed.notify_all()
+
+    def streams(self, request: Any) -> None:
+        """The head of a chunked answer was sent."""
+        self._register.streams(self._numbers[request])
+
+    def heard(self, request: Any) -> None:
+        """The first request of a connection was answered; whatever else it does is not waited for."""
+        with self._changed:
+            self._unheard.discard(request)
+            self._changed.notify_all()
+
     def deactivate(self) -> None:
-        """Let open requests come to their end, and close. Works in any state."""
+        """Let requests come to their end, those of connections that nobody has accepted yet as well, and close.
+
+        Works in any state. Who connects after that is refused, and knows that nobody has taken its request.
+        """
         if self.service is not None:
-            self.service.wait_answered(LAST_WORDS_S)
             self.shutdown()
+            self._accept_the_rest()
         self.server_close()
+        if self.service is not None:
+            self._register.deaf()
+            with self._changed:
+                self._changed.wait_for(lambda: not self._asking, LAST_WORDS_S)
+                self._changed.wait_for(lambda: not self._unheard, LAST_WORDS_S)
+
+    def _accept_the_rest(self) -> None:
+        """Those that wait now; who comes again meanwhile must not keep this from its end."""
+        self.socket.setblocking(False)
+        with suppress(OSError):
+            for _ in range(self.request_queue_size):
+                connection, address = self.socket.accept()
+                connection.setblocking(True)
+                try:
+                    self.process_request(connection, address)
+                except RuntimeError:  # no thread can be started any more
+                    self.shutdown_request(connection)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -94,8 +161,20 @@ class Handler(BaseHTTPRequestHandler):
         """To the log, quietly."""
         log.debug(format, *args)
 
+    def handle_one_request(self) -> None:
+        """One request, or the end of the connection."""
+        try:
+            super().handle_one_request()
+        except ConnectionError:  # the client left; nobody is to blame
+            self.close_connection = True
+        self.server.heard(self.request)
+
     def do_GET(self) -> None:
         """`/health`, `/v1/models`."""
+        with self.server.asking(self.request):
+            self._get()
+
+    def _get(self) -> None:
         service = self._service()
         path = self.path.split("?", 1)[0]
         if path == "/health":
@@ -115,7 +194,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """`/v1/chat/completions`, `/v1/completions`."""
-        with self._service().answering():
+        with self.server.asking(self.request):
             try:
                 self._post()
             except RequestError as error:
@@ -192,18 +271,23 @@ class Handler(BaseHTTPRequestHandler):
             RequestError: the job failed.
             _ClientGoneError: nobody reads any more.
         """
-        quiet_since = time.monotonic()
+        quiet_since = looked = time.monotonic()
         while True:
-            try:
+            event = None
+            with suppress(queue.Empty):
                 event = job.output.get(timeout=POLL_S)
-            except queue.Empty:
+            now = time.monotonic()
+            # Also while tokens flow: they are not written before the last one to a client that does not stream.
+            if now - looked >= POLL_S:
+                looked = now
                 if self._client_gone():
-                    raise _ClientGoneError from None
-                if time.monotonic() - quiet_since >= KEEPALIVE_S:
-                    quiet_since = time.monotonic()
+                    raise _ClientGoneError
+            if event is None:
+                if now - quiet_since >= KEEPALIVE_S:
+                    quiet_since = now
                     keepalive()
                 continue
-            quiet_since = time.monotonic()
+            quiet_since = now
             if isinstance(event, RequestError):
                 raise event
             yield event
@@ -225,6 +309,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        self.server.streams(self.request)
         try:
             if answer.chat:
                 self._data(answer.chunk({"role": "assistant", "content": ""}))

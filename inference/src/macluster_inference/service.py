@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from .generate import Listener, Sampling, Work
@@ -28,25 +25,6 @@ class Service:
         self._text = text
         self._defaults = defaults
         self._listener = listener
-        self._open = 0
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """While a request is answered, so that `wait_answered` knows."""
-        with self._changed:
-            self._open += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._open -= 1
-                self._changed.notify_all()
-
-    def wait_answered(self, timeout_s: float) -> None:
-        """Let the requests that are being answered come to their end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._open == 0, timeout_s)
 
     def accept(self, body: Any, *, chat: bool) -> tuple[Request, Job]:
         """Check, tokenise and queue one request.

@@ -11,9 +11,9 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from . import weights
-from .errors import EngineError, Kind
+from .errors import EngineError, Kind, RequestError
 from .generate import Sampling
-from .protocol import Request, RequestError
+from .protocol import Request
 
 DEFAULT_MAX_TOKENS = 512
 

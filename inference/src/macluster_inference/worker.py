@@ -10,6 +10,7 @@ import argparse
 import faulthandler
 import os
 import signal
+import socket
 import sys
 import threading
 import traceback
@@ -23,6 +24,7 @@ from .config import RankConfig
 from .control import ORPHAN_LIMIT_S, Control
 from .errors import EXIT_STOPPED, EngineError, Kind, StopRequestedError
 from .events import Events, take_stdout
+from .witness import Register
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,14 +34,19 @@ def main(argv: list[str] | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)
     parser = argparse.ArgumentParser(prog="macluster_inference.worker", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, metavar="RANK_JSON")
+    parser.add_argument("--clients", type=int, metavar="FD", help="where the engine process hears of rank 0's clients")
     options = parser.parse_args(argv)
+    register = Register()
+    if options.clients is not None:
+        os.set_inheritable(options.clients, False)
+        register = Register(socket.socket(fileno=options.clients))
     events = Events(events_fd, None, None)
     try:
         config = rank_config.load(options.config)
         events = Events(events_fd, config.rank, config.node)
         control = Control()
         control.listen()
-        _run(config, control, events)
+        _run(config, control, events, register)
     except StopRequestedError as stop:
         events.emit("stopped", reason=stop.reason)
         return EXIT_STOPPED
@@ -58,7 +65,7 @@ def _fail(events: Events, error: EngineError) -> int:
     return error.exit_code
 
 
-def _run(config: RankConfig, control: Control, events: Events) -> None:
+def _run(config: RankConfig, control: Control, events: Events, register: Register) -> None:
     """Everything from checks to the last request.
 
     Raises:
@@ -68,17 +75,18 @@ def _run(config: RankConfig, control: Control, events: Events) -> None:
     # Slow imports, deliberately before `armed`: after it, workers have about 15 s to find rank 0.
     import mlx.core as mx
 
-    from . import model
+    from . import memory, model
     from .group import join
     from .serve import Front, serve, start
 
     if mx.default_device() == mx.cpu:
         # On a CPU, MLX compiles fused kernels by calling a C++ compiler, into a folder all ranks of a host share.
         mx.disable_compile()
+        memory.empty_patiently()
     checked = model.check(
         config.model_path, config.world_size, trust_remote_code=config.trust_remote_code, parallel=config.parallel
     )
-    front = Front.prepare(config, checked) if config.api else None
+    front = Front.prepare(config, checked, register) if config.api else None
     events.emit("armed")
     control.wait_go()
     # While `join` waits, no Python runs in this process; this alone ends it if the engine process dies then.
