@@ -86,6 +86,11 @@ impl Layout {
         self.below("etc.previous")
     }
 
+    /// The next configuration, until it is put in place.
+    pub fn etc_next(&self) -> String {
+        self.below("etc.next")
+    }
+
     /// What the engine is told.
     pub fn rank_file(&self) -> String {
         self.below("etc/rank.json")

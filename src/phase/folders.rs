@@ -31,13 +31,17 @@ pub async fn remove(node: &RuntimeNode, models: bool) -> Result<(), StepError> {
     if models {
         node.step("remove-models").ok().await?;
     }
-    let mut folders = vec![format!("{base}/var/log"), format!("{base}/var"), base];
+    let mut folders = vec![format!("{base}/var/log"), format!("{base}/var"), base.clone()];
     if !keep && !above.is_empty() {
         folders.push(above);
     }
     for folder in folders {
         // Whether it is empty is for the node to say: only an empty folder can be removed so.
         node.step("remove-folder").with("folder", folder).answer().await?;
+    }
+    // What stays is removed another time, and the folder above still was there first.
+    if keep && is_there(node, &base).await? {
+        node.step("keep-above").with("file", format!("{base}/{KEEP_ABOVE}")).ok().await?;
     }
     Ok(())
 }

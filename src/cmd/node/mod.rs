@@ -102,6 +102,12 @@ enum Step {
     /// Forget the starts that failed
     #[command(hide = true)]
     Forgive(Place),
+    /// Put the next configuration in place, keep the one before
+    #[command(hide = true)]
+    Switch(Place),
+    /// Take that back
+    #[command(hide = true)]
+    Restore(Place),
     /// Exchange the configuration with the one before it
     #[command(hide = true)]
     Swap(Place),
@@ -185,6 +191,14 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
             let mut ledger = Ledger::open(place.layout().ledger_file());
             ledger.keep(0, ledger.epoch());
             json(&serde_json::json!({"schema_version": 1, "debits": ledger.debits()}))
+        }
+        Step::Switch(place) => {
+            releases::switch(&place.layout()).map_err(failed)?;
+            json(&serde_json::json!({"schema_version": 1}))
+        }
+        Step::Restore(place) => {
+            releases::restore(&place.layout()).map_err(failed)?;
+            json(&serde_json::json!({"schema_version": 1}))
         }
         Step::Swap(place) => {
             releases::swap(&place.layout()).map_err(failed)?;

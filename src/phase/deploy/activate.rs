@@ -27,6 +27,7 @@ impl Phase for Activate {
                 let idle = deploy.is_idle(&node.name);
                 async move {
                     node.step(if idle { "switch-to-idle" } else { "switch-configuration" })
+                        .release(&id)
                         .ok()
                         .await
                         .map_err(|e| e.to_string())?;
@@ -55,7 +56,7 @@ impl Phase for Activate {
                         Some(old) => ("restore-configuration", "activate", old),
                         None => ("remove-configuration", "deactivate", &new),
                     };
-                    let files = node.step(files).ok().await.map_err(|e| e.to_string());
+                    let files = node.step(files).release(&new).ok().await.map_err(|e| e.to_string());
                     // The link goes back in any case: the agent must never find a release without its configuration.
                     node.step(link).release(id).ok().await.map_err(|e| e.words())?;
                     files.map(drop)
