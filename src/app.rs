@@ -103,6 +103,16 @@ impl App {
         Ok(Fleet::connect(inventory, &self.connect_options(access), &self.events).await)
     }
 
+    /// As [`App::fleet`], for work that takes long: a connection that breaks is opened again for the next command.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn lasting_fleet(&self, inventory: &Inventory, access: Access) -> Result<Fleet, Failure> {
+        let mut fleet = self.fleet(inventory, access).await?;
+        fleet.keep_open(inventory, &self.connect_options(access), &self.events);
+        Ok(fleet)
+    }
+
     /// How connections are made.
     pub fn connect_options(&self, access: Access) -> ConnectOptions {
         ConnectOptions {

@@ -55,7 +55,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         inventory.runtime.model = Some(model.clone());
     }
     let fleet = tokio::select! {
-        fleet = app.fleet(&inventory, Access::Write) => fleet?,
+        fleet = app.lasting_fleet(&inventory, Access::Write) => fleet?,
         _ = tokio::signal::ctrl_c() => return Err(interrupt()),
     };
     let outcome = on_fleet(&opts, app, inventory, &fleet).await;

@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::model::{Access, Inventory, NodeName};
+use crate::phase::hold::Hold;
 use crate::phase::ops::{self, Ops};
 use crate::phase::runtime::PLAYBOOK;
 use crate::remote::Fleet;
@@ -29,7 +30,7 @@ pub struct Opts {
 /// Runs it.
 pub async fn run(opts: Opts, app: &App) -> Outcome {
     let inventory = app.inventory()?;
-    let fleet = app.fleet(&inventory, Access::Write).await?;
+    let fleet = app.lasting_fleet(&inventory, Access::Write).await?;
     let outcome = on_fleet(&opts, app, &inventory, &fleet).await;
     fleet.close().await;
     outcome
@@ -39,7 +40,7 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
     need_all(inventory, fleet)?;
     let book = Arc::new(app.playbooks()?.book(PLAYBOOK)?.clone());
     let mut rack = Ops::new(inventory, fleet, &book, &app.events);
-    let _held = lock(&rack).await?;
+    let held = lock(&rack).await?;
     let found = rack.releases().await;
     let target = ops::rollback_target(&found).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|(n, why)| format!("{} {why}", inventory.label(n))).collect();
@@ -63,6 +64,7 @@ async fn on_fleet(opts: &Opts, app: &App, inventory: &Inventory, fleet: &Fleet) 
     }
     let phase = |title: &str| app.events.emit(Event::PhaseStarted { id: "rollback", title: title.to_owned() });
     phase("Go back to the release before");
+    held.iter().for_each(Hold::begin_work);
     let ranks_of = |of: fn(&Releases) -> &Option<Configured>| -> Vec<NodeName> {
         let is = |r: &Result<Releases, String>| r.as_ref().is_ok_and(|r| of(r).is_some());
         found.iter().filter(|(_, r)| is(r)).map(|(n, _)| n.clone()).collect()

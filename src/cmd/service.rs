@@ -33,7 +33,7 @@ pub enum Way {
 /// Runs it.
 pub async fn run(_opts: Opts, app: &App, way: Way) -> Outcome {
     let inventory = app.inventory()?;
-    let fleet = app.fleet(&inventory, Access::Write).await?;
+    let fleet = app.lasting_fleet(&inventory, Access::Write).await?;
     let outcome = on_fleet(app, &inventory, &fleet, way).await;
     fleet.close().await;
     outcome
@@ -46,7 +46,7 @@ async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> 
     let phase = |title: &str| {
         app.events.emit(Event::PhaseStarted { id: "service", title: title.to_owned() });
     };
-    let _held = lock(&ops).await?;
+    let held = lock(&ops).await?;
     phase("Look at what is deployed");
     let found = ops.releases().await;
     let ranks: Vec<_> =
@@ -69,8 +69,10 @@ async fn on_fleet(app: &App, inventory: &Inventory, fleet: &Fleet, way: Way) -> 
     ops.only(ranks.iter().map(|(n, _)| n.clone()).collect());
     if way == Way::Restart {
         phase("Stop the runtime");
+        held.iter().for_each(Hold::begin_work);
         good(ops.stop().await, inventory)?;
     }
+    held.iter().for_each(Hold::begin_work);
     good(ops.forgive().await, inventory)?;
     phase("Start the engines");
     good(ops.start().await, inventory)?;

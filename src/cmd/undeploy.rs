@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::event::Event;
 use crate::exit::{Exit, Outcome};
 use crate::model::Access;
+use crate::phase::hold::Hold;
 use crate::phase::ops::{self, Ops};
 use crate::phase::runtime::PLAYBOOK;
 use crate::view::ops as view;
@@ -33,7 +34,8 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     }
     let fleet = app.fleet(&inventory, Access::Write).await?;
     let rack = Ops::new(&inventory, &fleet, &book, &app.events);
-    let _held = lock(&rack).await?;
+    let held = lock(&rack).await?;
+    held.iter().for_each(Hold::begin_work);
     app.events.emit(Event::PhaseStarted { id: "undeploy", title: "Remove the runtime".to_owned() });
     let results = rack.each("removing", |n| async move { ops::remove(n, opts.models).await }).await;
     let failed = results.iter().any(|(_, r)| r.is_err());

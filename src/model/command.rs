@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 /// Whether a command can change the node. The gate refuses `Write` in read-only commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -23,6 +25,10 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// These bytes, and no end of file as long as somebody waits for the command: it can tell when the desk is gone.
     Lifeline(Vec<u8>),
+    /// The same, and the end of file when this is cancelled: then the command is to stop, and somebody still waits for it.
+    Until(Vec<u8>, CancellationToken),
+    /// As [`Stdin::Lifeline`], and when this is cancelled, these bytes as well.
+    Cued(Vec<u8>, CancellationToken, Vec<u8>),
     /// The content of a local file, streamed.
     File(PathBuf),
     /// A tar archive of these files, streamed.

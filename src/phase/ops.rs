@@ -98,13 +98,13 @@ impl<'a> Ops<'a> {
         .await
     }
 
-    /// Takes the lock of every node that has a release; held until dropped.
+    /// Takes the lock of every node that has a release; held until dropped. Who begins to change something says so:
+    /// [`Hold::begin_work`].
     ///
     /// # Errors
     /// Per node, who has it.
     pub async fn hold(&self) -> Result<Vec<Hold>, Vec<(NodeName, String)>> {
-        let who = hold::desk();
-        let answers = hold::take_all(self.nodes.iter(), |n| hold::take(n, "hold", None, &who)).await;
+        let answers = hold::take_all(self.nodes.iter(), |n| hold::take(n, "hold", None)).await;
         let (mut all, mut bad) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.iter().zip(answers) {
             match answer {

@@ -94,6 +94,12 @@ impl RuntimeNode {
         }
     }
 
+    /// The same node over another connection.
+    #[must_use]
+    pub fn over(&self, remote: SharedRemote) -> Self {
+        RuntimeNode { remote, ..self.clone() }
+    }
+
     /// A step of the playbook.
     pub fn step<'a>(&'a self, step: &'a str) -> Call<'a> {
         Call { node: self, step, id: None, extra: Vec::new(), stdin: Stdin::Empty, on_sent: None, on_output: None }

@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::gate::Gated;
 use super::keys::KeyRing;
 use super::known_hosts::HostKey;
+use super::lasting::Lasting;
 use super::prompt::{Asker, Prompt};
 use super::ssh::{HostKeyPolicy, Meeting, Session, SshRemote, SudoPassword};
 use super::target::{Surroundings, Target};
@@ -87,6 +88,33 @@ impl Fleet {
     ) -> Fleet {
         let around = Surroundings::detect(inventory.ssh.use_config);
         Self::open(inventory, options, events, &around, self.secrets.clone(), |node| only.contains(node)).await
+    }
+
+    /// From now on a connection that broke is opened again, for the next command to that node.
+    pub fn keep_open(&mut self, inventory: &Inventory, options: &ConnectOptions, events: &Events) {
+        let what = Arc::new((inventory.clone(), options.clone(), self.secrets.clone()));
+        for (name, node) in &mut self.nodes {
+            let Ok(remote) = node else { continue };
+            let (what, name) = (Arc::clone(&what), name.clone());
+            let open = move || {
+                let (what, name) = (Arc::clone(&what), name.clone());
+                async move {
+                    let (inventory, options, secrets) = &*what;
+                    let around = Surroundings::detect(inventory.ssh.use_config);
+                    let quiet = crate::event::silent();
+                    let mut new =
+                        Self::open(inventory, options, &quiet, &around, secrets.clone(), |n| *n == name).await;
+                    let gone = || ConnectError {
+                        kind: FailureKind::Unreachable,
+                        message: "it is not in the inventory".to_owned(),
+                        hint: None,
+                    };
+                    new.nodes.remove(&name).unwrap_or_else(|| Err(gone()))
+                }
+                .boxed()
+            };
+            *remote = Arc::new(Lasting::new(Arc::clone(remote), events, Box::new(open)));
+        }
     }
 
     async fn open(

@@ -53,6 +53,10 @@ impl Remote for Gated {
         self.inner.user()
     }
 
+    fn is_open(&self) -> bool {
+        self.inner.is_open()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.inner.close()
     }

@@ -5,6 +5,7 @@ pub mod gate;
 pub mod http;
 mod keys;
 pub mod known_hosts;
+mod lasting;
 pub mod meet;
 mod pattern;
 pub mod prompt;
@@ -34,6 +35,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 pub type OnSent = Box<dyn FnMut(u64) + Send>;
 /// Called with each chunk of standard output as it arrives.
 pub type OnOutput = Box<dyn FnMut(&[u8]) + Send>;
+
+/// What comes first on a connection that was opened again; an error keeps everything else from it.
+pub type OnReopened = Box<dyn Fn(SharedRemote) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// A live connection to one node.
 pub trait Remote: Send + Sync {
@@ -66,6 +70,15 @@ pub trait Remote: Send + Sync {
     /// Login user.
     fn user(&self) -> &str;
 
+    /// Whether the connection still stands, as far as is known here.
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    /// From now on, whenever the connection was opened again, this comes before everything else. A connection that is never
+    /// opened again never asks.
+    fn on_reopened(&self, _first: OnReopened) {}
+
     /// Ends the connection.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -95,6 +108,8 @@ pub enum RemoteError {
     Local(String),
     /// The node refused the channel or the forwarding.
     Refused(String),
+    /// The connection broke and was opened again, and what must hold before anything is run over it does not.
+    Unlocked(String),
 }
 
 /// Why no connection could be made.
@@ -120,7 +135,7 @@ impl fmt::Display for RemoteError {
                 write!(f, "refused to run the changing command `{cmd}` in a read-only command")
             }
             RemoteError::Sudo(why) => write!(f, "sudo: {why}"),
-            RemoteError::Local(why) => f.write_str(why),
+            RemoteError::Local(why) | RemoteError::Unlocked(why) => f.write_str(why),
             RemoteError::Refused(why) => write!(f, "the node refused: {why}"),
         }
     }

@@ -20,6 +20,7 @@ mod doctor_use;
 mod escapes;
 mod explain;
 mod floors;
+mod hold;
 mod hostfile;
 mod inference;
 mod init;

@@ -2,14 +2,16 @@
 //! of another bundle is there already. Bytes are counted on the wire.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use macluster::phase::bundle::Manifest;
 use macluster::phase::bundle::manifest::{MANIFEST_FILE, RELEASE_EXTRAS, sha256_file};
 use macluster::sim::{Rack, RunningRack};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::support::proxy::Proxy;
+use crate::support::proxy::{Proxy, relayed};
 use crate::support::{Ran, command, runtime};
 
 /// For everything but the files: handshakes, questions, the manifest, what SSH and tar put around each piece.
@@ -31,17 +33,7 @@ impl Bench {
         let (python, model) = prepared.await.expect("bundle, Python and model");
         let rack = Rack::builder().binary(crate::support::binary()).nodes(1).python(python).model(model);
         let rack = rack.start().await.expect("a rack");
-        let address = rack.nodes[0].address;
-        let proxy = Proxy::before(address).await;
-        let (old, new) = (format!("port: {},", address.port()), format!("port: {},", proxy.port));
-        let text = std::fs::read_to_string(&rack.inventory).expect("readable");
-        assert!(text.contains(&old), "{text}");
-        let inventory = rack.dir.join("relayed.yaml");
-        std::fs::write(&inventory, text.replace(&old, &new)).expect("written");
-        let known = std::fs::read_to_string(rack.dir.join("known_hosts")).expect("readable");
-        let more = known.replace(&format!("]:{}", address.port()), &format!("]:{}", proxy.port));
-        assert_ne!(more, known);
-        std::fs::write(rack.dir.join("known_hosts"), known + &more).expect("written");
+        let (proxy, inventory) = relayed(&rack, 0).await;
         Bench { rack, proxy, inventory }
     }
 
@@ -112,11 +104,23 @@ async fn a_push_that_breaks_off_goes_on_and_another_bundle_sends_one_file() {
     let all = manifest.total_bytes() - program;
     let staging = bench.on("staging").join(&manifest.id);
 
+    // A disk without room is known before anything is sent, and what helps is said.
+    let small = &bench.rack.nodes[0].node;
+    let free = |kib: u64| small.update(|state| std::mem::replace(&mut state.disk.available_kb, kib)).expect("written");
+    let before = free(100 << 10);
+    let ran = bench.deploy(bundle).await.expect(4);
+    let told = "error: Check what a launch needs: studio-1 (slot 1): host.disk-space: only 0.0 GiB are free";
+    assert!(ran.stderr.contains(told) && ran.stderr.contains("hint: at studio-1 (slot 1): "), "{}", ran.stderr);
+    assert!(!bench.on("staging").exists(), "nothing was sent");
+    free(before);
+    bench.proxy.mark();
+
     // The connection breaks when most of it has arrived.
     bench.proxy.cut_after(program + all * 2 / 3);
     let ran = bench.deploy(bundle).await.expect(9);
     assert!(
-        ran.stderr.contains("Copy the bundle to the nodes: studio-1 (slot 1): the connection broke"),
+        ran.stderr.contains("studio-1: the connection broke")
+            && ran.stderr.contains("error: Copy the bundle to the nodes"),
         "{}",
         ran.stderr
     );
@@ -187,6 +191,47 @@ async fn a_push_that_breaks_off_goes_on_and_another_bundle_sends_one_file() {
     let ran = bench.run(&["releases", "prune", "--keep", "1"]).await.expect(0);
     assert!(ran.stdout.contains(&other.id) && !second.exists(), "{}", ran.stdout);
     manifest.verify(&release, RELEASE_EXTRAS, &mut |_| {}).expect("a whole release");
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
+
+    // A connection that breaks once is opened again, and the same deploy sends the rest over the new one.
+    let mut desk = bench.command(&["deploy", "--yes", "--bundle", text(bundle)]);
+    let desk = desk.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
+    let desk = tokio::spawn(desk.expect("it runs").wait_with_output());
+    bench.proxy.passed(program + all / 2).await;
+    bench.proxy.break_now();
+    let output = desk.await.expect("joined").expect("its output");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for wanted in ["copying goes on where it stopped", "the connection broke, and was opened again"] {
+        assert!(said.contains(wanted), "{said}");
+    }
+    let sent = bench.proxy.sent();
+    assert!(sent < program + all * 3 / 2, "{sent} bytes for {program} + {all}");
+    manifest.verify(&release, RELEASE_EXTRAS, &mut |_| {}).expect("a whole release");
+    bench.run(&["undeploy", "--yes"]).await.expect(0);
+
+    // One that breaks while something else is done ends the deploy. It is taken back over a new connection, under the
+    // lock again: nothing is left.
+    let mut desk = bench.command(&["deploy", "--yes", "--bundle", text(bundle)]);
+    let desk = desk.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn();
+    let mut desk = desk.expect("it runs");
+    let mut lines = BufReader::new(desk.stderr.take().expect("piped")).lines();
+    let mut said = String::new();
+    while let Some(line) = lines.next_line().await.expect("readable") {
+        let _ = writeln!(said, "{line}");
+        if line.starts_with("==> Install") {
+            bench.proxy.break_now();
+        }
+    }
+    assert_eq!(desk.wait().await.expect("ended").code(), Some(9), "{said}");
+    assert!(said.contains("studio-1 (slot 1): the connection broke"), "{said}");
+    assert!(said.contains("the connection broke, and was opened again"), "{said}");
+    assert!(!said.contains("removing what arrived failed"), "{said}");
+    for left in ["staging", "current", "etc/rank.json", "etc.next"] {
+        assert!(!bench.on(left).exists(), "{left}: {said}");
+    }
+    let ran = bench.deploy(bundle).await.expect(0);
+    assert!(ran.stdout.contains("served by 1 rank"), "{}", ran.stdout);
     bench.run(&["undeploy", "--yes"]).await.expect(0);
     assert_eq!(bench.rack.tripwire(), "", "something reached beyond a node");
     bench.rack.stop().await.expect("stops");

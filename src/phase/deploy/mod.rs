@@ -7,6 +7,7 @@ mod divide;
 mod health;
 mod install;
 mod launch;
+mod lock;
 mod model;
 mod network;
 mod preflight;
@@ -71,14 +72,13 @@ pub struct Broken {
 /// # Errors
 /// Which phase failed, why, and what was taken back.
 pub async fn run(phases: &[&dyn Phase], deploy: &mut Deploy) -> Result<(), Box<Broken>> {
-    for (n, phase) in phases.iter().enumerate() {
+    for phase in phases {
         deploy.events.emit(Event::PhaseStarted { id: phase.id(), title: phase.title().to_owned() });
         deploy.reached = deploy.reached.max(position(*phase) + 1);
         let result = phase.run(deploy).await;
         deploy.events.emit(Event::PhaseDone { id: phase.id(), ok: result.is_ok() });
         let Err(mut failure) = result else { continue };
         deploy.add_logs(&mut failure).await;
-        let _ = n;
         let aftermath = undo(deploy).await;
         return Err(Box::new(Broken { phase: phase.title(), failure, aftermath }));
     }

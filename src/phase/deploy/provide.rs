@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 
-use super::{Cause, Deploy, Phase, PhaseFailure, Target};
+use super::{Cause, Deploy, Phase, PhaseFailure, Target, lock};
 use crate::agent::layout::PROBE;
 use crate::agent::python::NodePython;
 use crate::event::Event;
@@ -15,7 +15,6 @@ use crate::model::Stdin;
 use crate::model::command::TarEntry;
 use crate::phase::bundle::{self, Built, Manifest, Platform};
 use crate::phase::folders;
-use crate::phase::hold;
 use crate::phase::runtime::StepError;
 use crate::phase::service;
 
@@ -79,13 +78,13 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
             .map_err(|e| PhaseFailure::new(Exit::Unexpected, format!("cannot find this program's own file: {e}")))?,
     };
     // Where a release is there already, nothing is sent before the lock is ours.
-    lock(deploy, "hold", None).await?;
-    deploy.staging_is_ours = true;
+    lock::take(deploy, "hold", None).await?;
+    deploy.staging_is_ours = deploy.holds.len() == deploy.targets.len();
     let answers = prove(deploy, &program).await?;
-    if deploy.holds.is_empty() {
+    if deploy.holds.len() < deploy.targets.len() {
         // Whoever is refused here, or gives up waiting, must not clear what the other desk copies.
         deploy.staging_is_ours = false;
-        lock(deploy, "hold-with", Some(PROBE)).await?;
+        lock::take(deploy, "hold-with", Some(PROBE)).await?;
         deploy.staging_is_ours = true;
     }
     let platform = agree(deploy, &answers)?;
@@ -113,44 +112,6 @@ async fn provide(deploy: &mut Deploy) -> Result<(), PhaseFailure> {
     for (target, report) in deploy.targets.iter_mut().zip(previous) {
         target.previous = report;
     }
-    Ok(())
-}
-
-/// Takes the lock of every node, or none.
-async fn lock(deploy: &mut Deploy, step: &'static str, release: Option<&str>) -> Result<(), PhaseFailure> {
-    let (who, what) = (hold::desk(), || "taking the lock".to_owned());
-    let answers = hold::take_all(deploy.targets.iter(), |t| {
-        let (who, node, events) = (who.clone(), Some(t.node.name.clone()), &deploy.events);
-        async move {
-            events.emit(Event::TaskStarted { node: node.clone(), what: what() });
-            let answer = hold::take(&t.node, step, release, &who).await;
-            events.emit(Event::TaskDone { node, what: what(), error: answer.as_ref().err().cloned() });
-            answer
-        }
-    })
-    .await;
-    let causes: Vec<Cause> = deploy
-        .targets
-        .iter()
-        .zip(&answers)
-        .filter_map(|(t, answer)| {
-            let message = answer.as_ref().err()?.clone();
-            Some(Cause { node: Some(t.node.name.clone()), message })
-        })
-        .collect();
-    if !causes.is_empty() {
-        return Err(PhaseFailure::of(Exit::DeployFailed, causes)
-            .hint("nothing was changed; try again when the other operation has ended"));
-    }
-    let answers: Vec<_> = answers.into_iter().flatten().collect();
-    let all = answers.len();
-    let held = answers.into_iter().filter_map(|a| match a {
-        hold::Answer::Held(hold) => Some(hold),
-        hold::Answer::NoProgram => None,
-    });
-    let held: Vec<_> = held.collect();
-    // Some nodes without a release: all are locked again with the program that is sent.
-    deploy.holds = if held.len() == all { held } else { Vec::new() };
     Ok(())
 }
 

@@ -18,6 +18,8 @@ use crate::phase::bundle::{Built, FileEntry};
 use crate::phase::runtime::{RuntimeNode, StepError};
 use crate::remote::RemoteError;
 
+/// A connection that breaks is opened again so often, and what is still missing is sent over the new one.
+const ATTEMPTS: u32 = 3;
 /// The bar over all nodes.
 const ALL: &str = "copying to all nodes";
 
@@ -34,14 +36,26 @@ impl Phase for Push {
 
     fn run<'a>(&'a self, deploy: &'a mut Deploy) -> BoxFuture<'a, Result<(), PhaseFailure>> {
         Box::pin(async move {
-            let lost = Lost::default();
-            let pushed = push(deploy, &lost).await;
-            deploy.cut_off = lost.nodes();
-            match pushed {
-                Err(failure) if !deploy.cut_off.is_empty() => {
-                    Err(failure.hint("deploy again: what has arrived there is not sent a second time"))
+            let mut attempts = 1..=ATTEMPTS;
+            loop {
+                attempts.next();
+                let lost = Lost::default();
+                let pushed = push_and_tidy(deploy, &lost).await;
+                let cut_off = lost.nodes();
+                let Err(failure) = pushed else {
+                    deploy.cut_off = BTreeSet::new();
+                    return Ok(());
+                };
+                let only_lost = failure.causes.iter().all(|c| c.node.as_ref().is_some_and(|n| cut_off.contains(n)));
+                if only_lost && !attempts.is_empty() {
+                    say_that_it_goes_on(deploy, &failure);
+                    continue;
                 }
-                other => other,
+                deploy.cut_off = cut_off;
+                if deploy.cut_off.is_empty() {
+                    return Err(failure);
+                }
+                return Err(failure.hint("deploy again: what has arrived there is not sent a second time"));
             }
         })
     }
@@ -60,7 +74,7 @@ struct Lost(Mutex<BTreeSet<NodeName>>);
 impl Lost {
     /// The error in words, remembering whose connection is gone.
     fn note(&self, node: &RuntimeNode, error: &StepError) -> String {
-        if matches!(error, StepError::Remote(RemoteError::Lost(_))) {
+        if matches!(error, StepError::Remote(RemoteError::Lost(_) | RemoteError::Connect(_))) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone());
         }
         error.words()
@@ -69,6 +83,24 @@ impl Lost {
     fn nodes(self) -> BTreeSet<NodeName> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn say_that_it_goes_on(deploy: &Deploy, failure: &PhaseFailure) {
+    for cause in &failure.causes {
+        let text = format!("{}: copying goes on where it stopped", cause.message);
+        deploy.events.emit(Event::Warning { node: cause.node.clone(), text });
+    }
+}
+
+async fn push_and_tidy(deploy: &mut Deploy, lost: &Lost) -> Result<(), PhaseFailure> {
+    push(deploy, lost).await?;
+    let id = deploy.built()?.manifest.id.clone();
+    deploy.holds.iter().for_each(|hold| hold.taken_again_with(&id));
+    let clear = |t: &'_ Target| {
+        let node = t.node.clone();
+        async move { node.step("clear-arrivals").ok().await.map(drop).map_err(|e| lost.note(&node, &e)) }
+    };
+    deploy.each("tidying up", clear).await.map(drop)
 }
 
 async fn push(deploy: &Deploy, lost: &Lost) -> Result<(), PhaseFailure> {
@@ -104,12 +136,7 @@ async fn push(deploy: &Deploy, lost: &Lost) -> Result<(), PhaseFailure> {
     whole(|what| Event::TaskStarted { node: None, what });
     let copied = deploy.each("copying the bundle", bring).await;
     whole(|what| Event::TaskDone { node: None, what, error: None });
-    copied?;
-    let clear = |t: &'_ Target| {
-        let node = t.node.clone();
-        async move { node.step("clear-arrivals").ok().await.map(drop).map_err(|e| e.to_string()) }
-    };
-    deploy.each("tidying up", clear).await.map(drop)
+    copied.map(drop)
 }
 
 /// What a node lacks of the bundle.

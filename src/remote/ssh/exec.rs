@@ -147,8 +147,19 @@ async fn talk(
             let line = format!("{}\n", password.secret);
             to.data_bytes(line.into_bytes()).await.map_err(|_| FeedError::Closed)?;
         }
-        let stays = matches!(stdin, Stdin::Lifeline(_));
+        let (stays, cue) = match &stdin {
+            Stdin::Lifeline(_) => (true, None),
+            Stdin::Until(_, cue) => (false, Some((cue.clone(), Vec::new()))),
+            Stdin::Cued(_, cue, then) => (true, Some((cue.clone(), then.clone()))),
+            _ => (false, None),
+        };
         feed(stdin, to, on_sent).await?;
+        if let Some((cue, then)) = cue {
+            cue.cancelled().await;
+            if !then.is_empty() {
+                to.data_bytes(then).await.map_err(|_| FeedError::Closed)?;
+            }
+        }
         if stays {
             // The channel's end is the end of file, or this desk's.
             std::future::pending::<()>().await;

@@ -103,6 +103,10 @@ impl Remote for SshRemote {
         &self.user
     }
 
+    fn is_open(&self) -> bool {
+        !self.session.handle.is_closed()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             let bye = self.session.handle.disconnect(russh::Disconnect::ByApplication, "done", "en");

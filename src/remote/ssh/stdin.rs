@@ -33,7 +33,7 @@ pub(super) async fn feed(
 ) -> Result<(), FeedError> {
     let mut chunks = match stdin {
         Stdin::Empty => return Ok(()),
-        Stdin::Bytes(bytes) | Stdin::Lifeline(bytes) => {
+        Stdin::Bytes(bytes) | Stdin::Lifeline(bytes) | Stdin::Until(bytes, _) | Stdin::Cued(bytes, ..) => {
             let length = bytes.len() as u64;
             to.data_bytes(bytes).await.map_err(|_| FeedError::Closed)?;
             if let Some(on_sent) = on_sent {

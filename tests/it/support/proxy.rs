@@ -1,9 +1,11 @@
 //! A TCP relay before one server: counts what clients send, and breaks the connections, or tells, at a given byte.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use macluster::sim::RunningRack;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -18,6 +20,8 @@ struct Meter {
     limit: AtomicU64,
     /// The limit was passed.
     passed: Notify,
+    /// Breaks the connections that there are.
+    broken: Notify,
     /// Whether connections are let through; false breaks them.
     open: watch::Sender<bool>,
     /// At the limit connections break by themselves.
@@ -42,6 +46,7 @@ impl Proxy {
             sent: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
             passed: Notify::new(),
+            broken: Notify::new(),
             open: watch::Sender::new(true),
             cut: false.into(),
         });
@@ -69,6 +74,11 @@ impl Proxy {
         self.mark();
         self.meter.cut.store(true, Ordering::SeqCst);
         self.meter.limit.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Breaks every connection once; new ones are made as before.
+    pub fn break_now(&self) {
+        self.meter.broken.notify_waiters();
     }
 
     /// From now on, waits until this many bytes have passed.
@@ -114,5 +124,22 @@ async fn relay(client: TcpStream, server: SocketAddr, meter: Arc<Meter>) {
         () = up => {}
         () = down => {}
         _ = open.wait_for(|open| !*open) => {}
+        () = meter.broken.notified() => {}
     }
+}
+
+/// A relay before this node, and an inventory in which it is reached through it.
+pub async fn relayed(rack: &RunningRack, node: usize) -> (Proxy, PathBuf) {
+    let address = rack.nodes[node].address;
+    let proxy = Proxy::before(address).await;
+    let (old, new) = (format!("port: {},", address.port()), format!("port: {},", proxy.port));
+    let text = std::fs::read_to_string(&rack.inventory).expect("readable");
+    assert!(text.contains(&old), "{text}");
+    let inventory = rack.dir.join("relayed.yaml");
+    std::fs::write(&inventory, text.replace(&old, &new)).expect("written");
+    let known = std::fs::read_to_string(rack.dir.join("known_hosts")).expect("readable");
+    let more = known.replace(&format!("]:{}", address.port()), &format!("]:{}", proxy.port));
+    assert_ne!(more, known);
+    std::fs::write(rack.dir.join("known_hosts"), known + &more).expect("written");
+    (proxy, inventory)
 }
