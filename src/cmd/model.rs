@@ -115,7 +115,7 @@ async fn push(opts: PushOpts, app: &App) -> Outcome {
         None => std::env::current_exe()
             .map_err(|e| Failure::new(Exit::Unexpected, format!("cannot find this program's own file: {e}")))?,
     };
-    let fleet = app.fleet(&inventory, Access::Write).await?;
+    let fleet = app.lasting_fleet(&inventory, Access::Write).await?;
     let push = Push { source: &source, list: &list, to: &to, own, events: Arc::clone(&app.events) };
     let outcome = push_to(&opts, app, &inventory, &fleet, &push).await;
     fleet.close().await;
@@ -128,7 +128,7 @@ async fn push_to(opts: &PushOpts, app: &App, inventory: &Inventory, fleet: &Flee
     let rack = Ops::new(inventory, fleet, &book, &app.events);
     let phase = |title: String| app.events.emit(Event::PhaseStarted { id: "model", title });
     phase("Look what every node has".to_owned());
-    let found = rack.each("comparing", |n| async move { push.prepare(n).await }).await;
+    let found = rack.each("comparing", |n| async move { push.prepare(n).await.map_err(|why| why.to_string()) }).await;
     let ready = good(found, inventory)?;
     let ready: BTreeMap<_, _> = rack.nodes.iter().map(|n| n.name.clone()).zip(ready).collect();
     // One node's share has to leave this desk in any case; the links are worth a look when others want it too.

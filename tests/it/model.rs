@@ -72,6 +72,16 @@ async fn a_model_is_sent_once_proven_and_mended() {
     assert!(ran.stderr.contains("config.json"), "{}", ran.stderr);
     live::run(&rack, &["model", "push", path, "--to", "/etc"]).await.expect(2);
 
+    // A disk without room is known before anything is sent, to anybody.
+    let small = &rack.node("studio-2").expect("a node").node;
+    let free = |kib: u64| small.update(|state| std::mem::replace(&mut state.disk.available_kb, kib)).expect("written");
+    let before = free(500 << 10);
+    let ran = live::run(&rack, &["model", "push", path]).await.expect(9);
+    let told = "studio-2 (slot 2): the disk has 500 MiB left, 1024 MiB are needed";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(!there(&rack, "studio-1").join("config.json").exists(), "{}", ran.stderr);
+    free(before);
+
     let ran = live::run(&rack, &["model", "push", path]).await.expect(0);
     assert!(ran.stdout.contains("studio-1 (slot 1): 5 of 5 files sent"), "{}", ran.stdout);
     assert!(
@@ -252,9 +262,11 @@ async fn links_that_carry_nothing_cost_a_warning_and_not_the_model() {
     let source = model(desk.path());
     let ran = live::run(&rack, &["model", "push", source.to_str().expect("UTF-8")]).await.expect(0);
     assert!(
-        ran.stderr.contains("studio-2: not over the links (studio-1 does not give it: ")
+        ran.stderr.contains("studio-2: not over this link: studio-1 does not give it: ")
             && ran.stderr.contains("cannot listen on 10.254.")
-            && ran.stderr.contains("): it gets the model from here"),
+            && ran
+                .stderr
+                .contains("studio-2: nobody who has the model reaches it over the links: it gets the model from here"),
         "{}",
         ran.stderr
     );

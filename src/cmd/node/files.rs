@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::agent::store::{self, LIST_VERSION, ModelList};
+use crate::phase::bundle::manifest::sha256_file;
 use crate::phase::model::check::Answer;
 
 /// No list is longer: 16 MiB.
@@ -13,7 +14,7 @@ const MAX_LIST: u64 = 16 << 20;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum Step {
-    /// Say which lists are understood
+    /// Say which lists are understood, and which program this is
     Version,
     /// Say what is missing, what differs, what is too many
     Compare {
@@ -35,7 +36,11 @@ pub(super) enum Step {
 /// Runs it; gives JSON.
 pub(super) fn run(step: &Step) -> Result<String, String> {
     match step {
-        Step::Version => Ok(super::json(&serde_json::json!({"schema_version": LIST_VERSION}))),
+        Step::Version => {
+            let own = std::env::current_exe().and_then(|exe| sha256_file(&exe, &mut |_| {}));
+            let sha256 = own.map_err(|e| format!("cannot read this program's own file: {e}"))?;
+            Ok(super::json(&serde_json::json!({"schema_version": LIST_VERSION, "sha256": sha256})))
+        }
         Step::Compare { dir } => Ok(super::json(&store::lacks(&list()?, dir)?)),
         Step::Adopt { dir } => {
             store::adopt(&list()?, dir)?;

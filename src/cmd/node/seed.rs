@@ -13,6 +13,8 @@ use crate::agent::seed::{Fetch, Offer, fetch, give, listen};
 
 /// No line of what to do is longer: 32 MiB.
 const MAX_LINE: u64 = 32 << 20;
+/// Between two signs of life.
+const BEAT: Duration = Duration::from_secs(2);
 /// Between two reports of progress.
 const PACE: Duration = Duration::from_millis(200);
 
@@ -34,7 +36,10 @@ pub(super) async fn run(step: &Step) -> Result<(), String> {
             let at: Vec<_> = listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
             say(&serde_json::json!({"schema_version": 1, "at": at}))?;
             // Nobody is left who could be told of a desk that is gone.
-            until(gone, give(offer, listeners)).await.unwrap_or(Ok(()))
+            tokio::select! {
+                given = until(gone, give(offer, listeners)) => given.unwrap_or(Ok(())),
+                () = beats() => Ok(()),
+            }
         }
         Step::Fetch => {
             let (wanted, gone) = told::<Fetch>()?;
@@ -71,6 +76,13 @@ async fn until<T>(gone: oneshot::Receiver<()>, work: impl Future<Output = T>) ->
     tokio::select! {
         done = work => Some(done),
         _ = gone => None,
+    }
+}
+
+/// Signs of life, until one cannot be said: without them a desk that vanished would not be missed.
+async fn beats() {
+    while say(&serde_json::json!({"beat": true})).is_ok() {
+        tokio::time::sleep(BEAT).await;
     }
 }
 

@@ -7,3 +7,4 @@ pub mod program;
 pub mod push;
 pub mod relay;
 mod seed;
+pub mod trouble;
