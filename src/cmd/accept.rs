@@ -14,6 +14,7 @@ use crate::model::{Access, Inventory};
 use crate::phase::accept::compare::{compare, read};
 use crate::phase::accept::report::Report;
 use crate::phase::accept::{Acceptance, Options, serving};
+use crate::phase::hold::Hold;
 use crate::phase::inspect::{Condition, inspect};
 use crate::phase::ops::Ops;
 use crate::phase::runtime::PLAYBOOK;
@@ -22,8 +23,9 @@ use crate::view::accept as view;
 
 /// Options of `macluster accept`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 passed; 4 a link is an outlier or something got slower; 6 a step failed; \
-                        7 no node answers; 9 the service did not come back; 10 nothing serves")]
+#[command(after_help = "Exit status: 0 passed; 2 wrong usage; 3 --compare names no usable report; 4 a link is an \
+                        outlier or something got slower; 6 a step failed; 7 no node answers; 9 the service did not come \
+                        back; 10 nothing serves")]
 pub struct Opts {
     /// Do not ask before the service is stopped
     #[arg(long)]
@@ -62,7 +64,7 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
     let old = opts.compare.as_deref().map(older).transpose()?;
     let folder = new_folder(&opts, &inventory)?;
     let fleet = tokio::select! {
-        fleet = app.fleet(&inventory, Access::Write) => fleet?,
+        fleet = app.lasting_fleet(&inventory, Access::Write) => fleet?,
         () = ending.asked() => return Err(interrupted()),
     };
     let measured = on_fleet(&opts, app, &inventory, &fleet, &mut ending).await;
@@ -140,7 +142,7 @@ async fn on_fleet(
         }
         Ok((held, snapshot, statuses))
     };
-    let (_held, snapshot, statuses) = tokio::select! {
+    let (held, snapshot, statuses) = tokio::select! {
         looked = looked => looked?,
         () = ending.asked() => return Err(interrupted()),
     };
@@ -152,6 +154,7 @@ async fn on_fleet(
         () = ending.asked() => return Err(interrupted()),
     }
     if options.stop {
+        held.iter().for_each(Hold::begin_work);
         stopped(app, &mut acceptance, ending).await?;
     } else {
         acceptance.leave_it_running();

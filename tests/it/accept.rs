@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::deploy::Bench;
 use crate::support::command;
+use crate::support::proxy::relayed;
 
 /// In little time.
 const SMALL: [&str; 6] = ["accept", "--yes", "--idle", "1", "--needle-tokens", "120"];
@@ -47,9 +48,9 @@ fn measuring(node: &Path) -> Vec<Pid> {
 }
 
 /// Starts an acceptance run, waits until something measures on the second node, and does this to it.
-async fn disturbed(bench: &Bench, report: &str, what: impl FnOnce(Pid, &[Pid])) -> (i32, String) {
+async fn disturbed(bench: &Bench, inventory: &Path, report: &str, what: impl FnOnce(Pid, &[Pid])) -> (i32, String) {
     let mut run = tokio::process::Command::from(command(&bench.rack.dir));
-    run.arg("-f").arg(&bench.rack.inventory).args(["accept", "--yes", "--no-requests", "--report", report]);
+    run.arg("-f").arg(inventory).args(["accept", "--yes", "--no-requests", "--report", report]);
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = run.spawn().expect("it runs");
     let own = child.id().and_then(|p| i32::try_from(p).ok()).and_then(Pid::from_raw).expect("a pid");
@@ -160,8 +161,10 @@ async fn whatever_breaks_a_measurement_the_service_runs_again() {
     let bench = Bench::of(3).await;
     bench.deploy().await.expect(0);
 
+    let inventory = &bench.rack.inventory;
+
     // A rank that is killed while it measures.
-    let (code, said) = disturbed(&bench, "third", |_, ranks| {
+    let (code, said) = disturbed(&bench, inventory, "third", |_, ranks| {
         for pid in ranks {
             // The watching process ends with the one it watches.
             let _ = kill_process(*pid, Signal::KILL);
@@ -176,11 +179,21 @@ async fn whatever_breaks_a_measurement_the_service_runs_again() {
     bench.status(0).await;
 
     // Ctrl-C while links are measured.
-    let (code, said) = disturbed(&bench, "fourth", |own, _| kill_process(own, Signal::INT).expect("asked")).await;
+    let (code, said) =
+        disturbed(&bench, inventory, "fourth", |own, _| kill_process(own, Signal::INT).expect("asked")).await;
     assert_eq!(code, 130, "{said}");
     assert!(said.contains("hint: the service runs again; nothing was filed away"), "{said}");
     bench.status(0).await;
     assert!(!bench.rack.dir.join("fourth").exists());
+
+    // The desk loses a node for a moment.
+    let (proxy, relayed) = relayed(&bench.rack, 1).await;
+    let (code, said) = disturbed(&bench, &relayed, "fifth", |_, _| proxy.break_now()).await;
+    let fifth = read(&bench.rack.dir.join("fifth/report.json"));
+    assert_eq!((code, step(&fifth, "links")["verdict"].as_str()), (6, Some("fail")), "{said}");
+    assert_eq!(step(&fifth, "restart")["verdict"], "pass", "{fifth:#}");
+    assert!(said.contains("studio-2: the connection broke, and was opened again"), "{said}");
+    bench.status(0).await;
 
     bench.run(&["stop"]).await.expect(0);
     bench.done().await;

@@ -99,6 +99,9 @@ enum Step {
         #[arg(long)]
         who: String,
     },
+    /// Count a measuring process that had to be killed
+    #[command(hide = true)]
+    CountKilled(Place),
     /// Forget the starts that failed
     #[command(hide = true)]
     Forgive(Place),
@@ -186,6 +189,11 @@ pub async fn run(opts: Opts, app: &App) -> Outcome {
         Step::Hold { place, who } => {
             hold::hold(&place.layout(), &who).map_err(failed)?;
             return Ok(Exit::Ok);
+        }
+        Step::CountKilled(place) => {
+            let mut ledger = Ledger::open(place.layout().ledger_file());
+            ledger.debit();
+            json(&serde_json::json!({"schema_version": 1, "debits": ledger.debits()}))
         }
         Step::Forgive(place) => {
             let mut ledger = Ledger::open(place.layout().ledger_file());

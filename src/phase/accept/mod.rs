@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use self::links::{Crosses, RankConfig};
+use self::measure::Costs;
 use self::report::{Figures, Idle, KIND, NodeRecord, Report, SCHEMA_VERSION, Service, Step, Word};
 use self::requests::{Api, NoNeedle};
 use crate::agent::status::Status;
@@ -51,6 +52,7 @@ pub struct Acceptance<'a> {
     crosses: Crosses,
     began: (Timestamp, Instant),
     figures: Figures,
+    costs: Costs,
     steps: Vec<Step>,
     stop_s: f64,
 }
@@ -96,6 +98,10 @@ impl<'a> Acceptance<'a> {
         }
         let graph = LinkGraph::build(snapshot);
         let crosses = Crosses::of(&configs, &graph, snapshot);
+        let costs = Costs::default();
+        for (node, status) in &statuses {
+            costs.note(node, status.debits);
+        }
         Ok(Acceptance {
             ops,
             inventory,
@@ -108,6 +114,7 @@ impl<'a> Acceptance<'a> {
             crosses,
             began,
             figures: Figures::default(),
+            costs,
             steps: Vec::new(),
             stop_s: 0.0,
         })

@@ -141,7 +141,9 @@ impl Acceptance<'_> {
         let (Some(a), Some(b)) = (self.ops.node(&pair.a.node), self.ops.node(&pair.b.node)) else {
             return Err(vec!["one of its nodes was not reached".to_owned()]);
         };
-        measure::group(&[a, b], self.release(), &pair.how, LINK).await.map_err(|causes| self.labelled(&causes))
+        measure::group(&[a, b], self.release(), &pair.how, LINK, &self.costs)
+            .await
+            .map_err(|causes| self.labelled(&causes))
     }
 
     fn release(&self) -> &str {
@@ -165,7 +167,7 @@ impl Acceptance<'_> {
             None => How::Ring(peers),
         };
         let size = members.len();
-        let ended = match measure::group(&members, self.release(), &how, GROUP).await {
+        let ended = match measure::group(&members, self.release(), &how, GROUP, &self.costs).await {
             Ok(measured) => {
                 let sums = measured.sums.iter().filter_map(|s| {
                     let bytes = s.bytes?;
@@ -202,8 +204,9 @@ impl Acceptance<'_> {
     }
 
     async fn started(&self) -> Result<Start, Vec<String>> {
-        // What still measures would keep the ranks' ports.
-        let causes = bad(&self.ops.stop().await);
+        // What still measures would keep the ranks' ports. Nodes without a rank have no say in whether the others start.
+        let rank = |node: &NodeName| self.statuses.iter().any(|(n, _)| n == node);
+        let causes: Vec<_> = bad(&self.ops.stop().await).into_iter().filter(|(node, _)| rank(node)).collect();
         if !causes.is_empty() {
             return Err(self.labelled(&causes));
         }
