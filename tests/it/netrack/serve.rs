@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use macluster::agent::certify;
 use serde_json::{Value, json};
 
 use super::rack::{NetRack, address};
@@ -91,6 +92,38 @@ fn listening(rack: &NetRack, number: usize) -> Vec<(String, u16)> {
     text.lines().filter_map(local).filter_map(split).collect()
 }
 
+/// With a certificate of another authority, and with one that has expired as well, the agent's port breaks the handshake
+/// off; with the rank's own it does not, or nothing here would mean anything.
+fn strangers_certificates(rack: &NetRack, rank0: usize) {
+    let text = std::fs::read_to_string(rack.root(rank0).join("opt/macluster/etc/agent.json")).expect("readable");
+    let agents: Value = serde_json::from_str(&text).expect("JSON");
+    let leader = agents["agents"][0]["address"].as_str().expect("an address");
+    let dir = tempfile::tempdir().expect("a folder");
+    let knock = |name: &str, certificate: &str, key: &str| {
+        let files = [("pem", certificate), ("key", key)].map(|(kind, text)| {
+            let path = dir.path().join(format!("{name}.{kind}"));
+            std::fs::write(&path, text).expect("written");
+            path.to_str().expect("UTF-8").to_owned()
+        });
+        let url = format!("https://{leader}/");
+        rack.as_stranger("curl", &["-ksS", "-m", "10", "--cert", &files[0], "--key", &files[1], &url])
+    };
+    let now = jiff::Timestamp::now();
+    let long_ago = now - certify::VALID - jiff::SignedDuration::from_hours(1);
+    for (name, issued) in [("others", now), ("expired", long_ago)] {
+        let theirs = certify::issue_at(now, &[now, issued]).expect("certificates").remove(1);
+        let ran = knock(name, &theirs.certificate, &theirs.key);
+        assert!(ran.status != 0 && ran.stdout.is_empty() && ran.stderr.contains("alert"), "{name}: {ran:?}");
+    }
+    let own = |file: &str| {
+        let path = rack.root(rank0).join("opt/macluster/etc").join(file);
+        std::fs::read_to_string(path).expect("readable")
+    };
+    let ran = knock("own", &own("agent.pem"), &own("agent.key"));
+    // It is no rank's greeting that follows, so nothing is said; but nobody minds the certificate.
+    assert!(ran.stdout.is_empty() && !ran.stderr.contains("alert"), "{ran:?}");
+}
+
 #[test]
 fn a_rack_with_real_cables_is_deployed_closed_to_strangers_and_cleared_again() {
     if !ready("serve::a_rack_with_real_cables_is_deployed_closed_to_strangers_and_cleared_again") {
@@ -160,6 +193,7 @@ fn a_rack_with_real_cables_is_deployed_closed_to_strangers_and_cleared_again() {
         }
     }
     assert!(asked >= 6, "{asked}");
+    strangers_certificates(&rack, rank0);
     answer(&rack, rank0).expect("an answer after all that");
 
     // The second launch, on two that are no neighbours in the inventory: their link network is the one that it was.
