@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import queue
@@ -202,10 +203,9 @@ class Handler(BaseHTTPRequestHandler):
             except (OSError, _ClientGoneError):
                 self.close_connection = True
             except Exception:
-                # The stack is for the log; the client only learns that it is not to blame.
                 log.exception("%s", self.path)
                 self.close_connection = True
-                self._refuse(RequestError(500, "the engine failed on this request; its log says why"))
+                self._refuse(_unexpected())
 
     def _post(self) -> None:
         routes = {"/v1/chat/completions": True, "/v1/completions": False}
@@ -261,8 +261,15 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         for name, value in (headers or {}).items():
             self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
+        # In one piece: of a worker that is killed between two writes the client would take for the body what the engine
+        # process says.
+        whole, self.wfile = self.wfile, io.BytesIO()
+        try:
+            self.end_headers()
+            answer = self.wfile.getvalue()
+        finally:
+            self.wfile = whole
+        self.wfile.write(answer + data)
 
     def _events(self, job: Job, keepalive: Callable[[], None]) -> Iterator[Piece | Done]:
         """The job's output, while the client is there.
@@ -295,8 +302,7 @@ class Handler(BaseHTTPRequestHandler):
                 return
 
     def _client_gone(self) -> bool:
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+        return hung_up(self.connection)
 
     def _whole(self, job: Job, answer: Answer) -> None:
         for event in self._events(job, lambda: None):
@@ -322,6 +328,13 @@ class Handler(BaseHTTPRequestHandler):
         except RequestError as error:
             self._data(error.body())
             self.close_connection = True
+        except (OSError, _ClientGoneError):
+            raise
+        except Exception:
+            # The head was sent: a second one would be read as a chunk.
+            log.exception("%s", self.path)
+            self._data(_unexpected().body())
+            self.close_connection = True
         self._chunk(b"")
 
     def _data(self, body: dict[str, Any]) -> None:
@@ -329,6 +342,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+def _unexpected() -> RequestError:
+    """The stack is for the log; the client only learns that it is not to blame."""
+    return RequestError(500, "the engine failed on this request; its log says why")
+
+
+def hung_up(connection: socket.socket) -> bool:
+    """Whether the client has closed; reads nothing."""
+    # Not select(): it knows no descriptor above 1023.
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0)) and connection.recv(1, socket.MSG_PEEK) == b""
 
 
 class _ClientGoneError(Exception):

@@ -32,10 +32,13 @@ _LISTENING, _DEAF, _OPENED, _ASKED, _STREAMS, _ANSWERED, _CLOSED = (b"L", b"D", 
 BACKLOG = 64
 """Connections that wait to be accepted."""
 
-READ_S = 3.0
-"""How long the last records of a worker that has ended may take."""
+READ_S = 1.5
+"""How long the last records of a worker that has ended may take.
 
-TELL_S = 2.0
+With `TELL_S` and what the worker may take to stop, less than what the agent waits before it kills the engine.
+"""
+
+TELL_S = 1.5
 """How long clients may take to hear that the engine stops."""
 
 
